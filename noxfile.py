@@ -41,7 +41,7 @@ TEST_TOOLS = ("pytest>=8", "pytest-timeout>=2.3", "hypothesis>=6.100")
 CLANG_FORMAT = "clang-format==19.1.7"
 
 
-# ---- sessions ---------------------------------------------------------------------------------------------------------
+# ---- sessions --------------------------------------------------------------------------------------------------------
 
 
 @nox.session
@@ -156,7 +156,7 @@ def sanitize(session: nox.Session, kind: str) -> None:
                 env={**env, "LD_PRELOAD": runtime, "PYTHONMALLOC": "malloc"})
 
 
-# ---- wheels -----------------------------------------------------------------------------------------------------------
+# ---- wheels ----------------------------------------------------------------------------------------------------------
 
 
 def build_wheels(session: nox.Session, dist: Path = DIST, cmake_args: str = "") -> None:
@@ -233,7 +233,7 @@ def check_contents(session: nox.Session, name: str, files: set[str]) -> None:
         session.error(f"{name}: " + "; ".join(problems))
 
 
-# ---- native tests -----------------------------------------------------------------------------------------------------
+# ---- native tests ----------------------------------------------------------------------------------------------------
 
 
 def native_tests(session: nox.Session, name: str, *options: str, env: dict[str, str] | None = None) -> None:
@@ -259,7 +259,7 @@ def preload(library: str) -> str:
     return " ".join(found)
 
 
-# ---- what a session stands on -----------------------------------------------------------------------------------------
+# ---- what a session stands on ----------------------------------------------------------------------------------------
 
 
 def compiler() -> str | None:
