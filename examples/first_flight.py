@@ -10,9 +10,10 @@ import sys
 import time
 from collections.abc import Callable
 
-import eagle
 import numpy as np
 from flight_kernels import axpb, rotate
+
+import eagle
 
 
 def milliseconds(call: Callable[[], object], repeats: int = 9) -> float:
