@@ -22,7 +22,7 @@ if sys.version_info < (3, 11):
 import nox
 
 nox.options.sessions = ["tests"]
-nox.options.error_on_missing_interpreters = True
+nox.options.default_venv_backend = "virtualenv"  # sessions use the pip inside
 
 ROOT = Path(__file__).resolve().parent
 DIST = ROOT / "dist"
@@ -275,11 +275,12 @@ def require_compiler(session: nox.Session) -> None:
 
 
 def git_files(*arguments: str) -> list[str]:
+    """Names of files of the repository, relative to its root."""
     if shutil.which("git") is None:
         sys.exit("git was not found; install it (Debian and Ubuntu: apt install git, Fedora: dnf install git)")
     shown = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z", *arguments], capture_output=True, text=True,
                            check=True)
-    return [str(ROOT / name) for name in shown.stdout.split("\0") if name and (ROOT / name).is_file()]
+    return [name for name in shown.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
 def tracked(*patterns: str) -> list[str]:
@@ -290,7 +291,7 @@ def digest(source: Path, cmake_args: str) -> str:
     """One number for a package's sources and for all else that shapes its wheel."""
     state = hashlib.sha256(f"{sys.version} {os.environ.get('CXX')} {cmake_args}".encode())
     for name in git_files("--cached", "--others", "--exclude-standard", "--", str(source)):
-        state.update(name.encode() + b"\0" + Path(name).read_bytes())
+        state.update(name.encode() + b"\0" + (ROOT / name).read_bytes())
     return state.hexdigest()
 
 
