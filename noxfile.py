@@ -141,6 +141,7 @@ def sanitize(session: nox.Session, kind: str) -> None:
         session.skip("the runtimes are preloaded the Linux way")
     name = kind.replace(",", "-")
     option, dist = f"-DEAGLE_SANITIZE={kind}", WORK / f"dist-{name}"
+    build_wheels(session)  # the plain core runs the build hook: an instrumented one needs the runtime preloaded
     build_wheels(session, dist, cmake_args=option)
     install_ours(session, "eagle[hawk]", *TEST_TOOLS, dist=dist)
     env = {
@@ -171,7 +172,7 @@ def build_wheels(session: nox.Session, dist: Path = DIST, cmake_args: str = "") 
         stamp.unlink(missing_ok=True)
         for old in dist.glob(wheel_pattern(name)):
             old.unlink()
-        wheel_of(session, source, dist, find=dist, cmake_args=cmake_args)
+        wheel_of(session, source, dist, find=DIST, cmake_args=cmake_args)
         stamp.write_text(wanted)
 
 
