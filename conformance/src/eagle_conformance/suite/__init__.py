@@ -1,0 +1,1 @@
+"""The tests themselves, one module per group; run with ``pytest --pyargs eagle_conformance``."""
