@@ -63,6 +63,11 @@ def row_of(item: pytest.Item) -> str:
     return item.path.stem.removeprefix("test_")
 
 
+def name_of(item: pytest.Item) -> str:
+    """The name of a test in the report: the same from whatever folder the suite is run."""
+    return f"{item.path.name}::{item.name}"
+
+
 class Run:
     """One run of the suite over one library."""
 
@@ -99,9 +104,9 @@ class Run:
         """Leaves out what does not apply; a group left out has its refusal tests instead."""
         left_out = []
         for item in (item for item in items if SUITE in item.path.parents):
-            self.rows[item.nodeid] = row_of(item)
+            self.rows[name_of(item)] = row_of(item)
             if not self.applies(item):
-                self.outcomes[item.nodeid] = "not_applicable"
+                self.outcomes[name_of(item)] = "not_applicable"
                 left_out.append(item)
         if left_out:
             config.hook.pytest_deselected(items=left_out)
@@ -113,12 +118,12 @@ class Run:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Counts the outcome; a skip outside the closed list, or of what is required, is a failure."""
         report = yield
-        if item.nodeid not in self.rows:
+        if SUITE not in item.path.parents:
             return report
         if report.skipped and isinstance(report.longrepr, tuple):
             self.judge_skip(item, report, report.longrepr[2])
         if report.failed or report.when == "call" or report.skipped:
-            self.outcomes[item.nodeid] = report.outcome
+            self.outcomes[name_of(item)] = report.outcome
         return report
 
     def judge_skip(self, item: pytest.Item, report: pytest.TestReport, text: str) -> None:
@@ -131,7 +136,7 @@ class Run:
         elif found[0] == Skip.NO_DEVICE and "device" in self.required:
             report.outcome, report.longrepr = "failed", f"--require=device, and {text}"
         else:
-            self.skips.append({"test": item.nodeid, "kind": str(found[0]), "reason": found[1]})
+            self.skips.append({"test": name_of(item), "kind": str(found[0]), "reason": found[1]})
 
     def pytest_sessionfinish(self) -> None:
         """Writes the report."""

@@ -118,7 +118,7 @@ def load_quirks(spec: str | None, library: Library) -> Quirks | None:
     return quirks
 
 
-def module_desc(image: bytes, **fields: int) -> tuple[ModuleDesc, ctypes.Array[ctypes.c_char]]:
+def module_desc(image: bytes, /, **fields: int) -> tuple[ModuleDesc, ctypes.Array[ctypes.c_char]]:
     """The desc of an image, with the buffer it points to, which the caller keeps."""
     buffer = ctypes.create_string_buffer(image)
     values = {"device": -1, "image": ctypes.addressof(buffer), "image_bytes": len(image)} | fields
