@@ -101,10 +101,6 @@ eagle_status eagle_backend_graph_create(const eagle_graph_desc *desc, eagle_grap
     (void)desc, (void)out;
     return EAGLE_OK;
 }
-eagle_status eagle_backend_event_pool_created(int64_t *out) {
-    (void)out;
-    return EAGLE_OK;
-}
 #endif
 
 #ifdef FULL

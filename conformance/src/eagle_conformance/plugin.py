@@ -52,10 +52,11 @@ def find_library(kind: str) -> Path:
         raise pytest.UsageError(
             f"--eagle-backend {kind}: eagle-core is not installed; install it or give --eagle-library PATH"
         ) from None
-    path = backends.info(kind)["path"]
-    if not path:
-        raise pytest.UsageError(f"--eagle-backend {kind}: eagle finds no library of this kind; see `eagle doctor`")
-    return Path(path)
+    facts = backends.info(kind)
+    path = Path(str(facts["path"]))
+    if not path.is_file():
+        raise pytest.UsageError(f"--eagle-backend {kind}: {facts['error']}")
+    return path
 
 
 def row_of(item: pytest.Item) -> str:
