@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lock of the seam: the tree passes, and each way to break a released row is named."""
 
 from __future__ import annotations

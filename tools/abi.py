@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lock of the seam: writes and checks what eagle-backend/1 has promised.
 
 ``tools/abi.py --check`` compares the header and the symbol list with the lock file, compiles the layout test and says

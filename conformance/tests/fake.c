@@ -1,5 +1,7 @@
 /* Small backends of eagle-backend/1 for the tests of the suite: a good one, and one wrong one per -DWRONG_*.
  *
+ * SPDX-License-Identifier: Apache-2.0
+ *
  * The good one has the required symbols alone; -DFULL adds the groups stream, exec and interop and the extension
  * team_size, on the calling thread. */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The suite's own view of the seam is the locked one."""
 
 from __future__ import annotations

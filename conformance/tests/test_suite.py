@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The suite is tested by fakes: good ones pass, and each wrong one fails the test that is there for it."""
 
 from __future__ import annotations
@@ -132,5 +133,5 @@ def test_what_cannot_be_opened_is_an_error_of_use(tmp_path: Path) -> None:
 def test_without_a_library_the_suite_says_what_it_needs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "--pyargs", "eagle_conformance", "-p", "no:cacheprovider", "-q", "-x"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert "the conformance suite needs --eagle-backend KIND or --eagle-library PATH" in done.stdout + done.stderr
+    assert done.returncode == 4
+    assert "ERROR: the conformance suite needs --eagle-backend KIND or --eagle-library PATH" in done.stderr

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The conformance suite of eagle-backend/1: a pytest plug-in that tests a backend library as a black box."""
 
 from __future__ import annotations

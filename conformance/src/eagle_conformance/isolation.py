@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls that may crash, made in a process of their own: a crash is one failed test and not the end of the run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Launches of the suite's kernel over planes that show exactly which samples ran."""
 
 from __future__ import annotations

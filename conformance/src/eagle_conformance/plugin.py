@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pytest plug-in: options, fixtures, which tests apply to a library, and the report."""
 
 from __future__ import annotations
@@ -42,6 +43,12 @@ def pytest_configure(config: pytest.Config) -> None:
     kind, path = config.getoption("--eagle-backend"), config.getoption("--eagle-library")
     if kind or path:
         config.pluginmanager.register(Run(config, kind, Path(path) if path else find_library(kind)), "eagle-run")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The suite says once what it needs."""
+    if not config.pluginmanager.has_plugin("eagle-run") and any(SUITE in item.path.parents for item in items):
+        raise pytest.UsageError("the conformance suite needs --eagle-backend KIND or --eagle-library PATH")
 
 
 def find_library(kind: str) -> Path:
@@ -177,8 +184,7 @@ class Run:
 def eagle_run(pytestconfig: pytest.Config) -> Run:
     """The run over one library."""
     run = pytestconfig.pluginmanager.get_plugin("eagle-run")
-    if not isinstance(run, Run):
-        raise pytest.UsageError("the conformance suite needs --eagle-backend KIND or --eagle-library PATH")
+    assert isinstance(run, Run)
     return run
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the suite cannot learn from a library: how to make a kernel for it, and how to reach its memory.
 
 Quirks hold no claims: capabilities are read from the library alone.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The seam eagle-backend/1 in ctypes: constants, structs, symbols, and a library opened through them."""
 
 from __future__ import annotations

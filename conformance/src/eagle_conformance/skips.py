@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The closed list of reasons for which a test may be skipped. An absent capability is none of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The size rules of structs, as checks."""
 
 from __future__ import annotations

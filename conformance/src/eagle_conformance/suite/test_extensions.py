@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extensions: module_* and team_size, each by presence."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Group interop: fences; copies, page-locked memory and host functions each by presence."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A clear bit is a refusal: whatever the library still exports of that group refuses, and nothing crashes."""
 
 from __future__ import annotations

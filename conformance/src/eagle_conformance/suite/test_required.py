@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The seven required symbols, and the rules that hold without a device."""
 
 from __future__ import annotations
