@@ -196,3 +196,14 @@ def test_a_library_exports_the_seam_and_nothing_else(tmp_path: Path, source: str
     subprocess.run(["cc", "-shared", "-fPIC", str(library.with_suffix(".c")), "-o", str(library)], check=True)
     status, messages = abi(ROOT, "--check", "--library", str(library))
     assert (status, messages) == (int(bool(expected)), [f"abi: {library}: {line}" for line in expected])
+
+
+def test_a_version_name_is_no_export(tmp_path: Path) -> None:
+    library, script = tmp_path / "libeagle_tiny.so", tmp_path / "map"
+    library.with_suffix(".c").write_text(
+        REQUIRED + "int32_t eagle_backend_capabilities(uint64_t *p) { return *p = 0; }"
+    )
+    script.write_text("EAGLE_BACKEND_1 { global: eagle_backend_*; local: *; };")
+    link = ["-shared", "-fPIC", f"-Wl,--version-script={script}"]
+    subprocess.run(["cc", *link, str(library.with_suffix(".c")), "-o", str(library)], check=True)
+    assert abi(ROOT, "--check", "--library", str(library)) == (0, [])
