@@ -45,6 +45,11 @@ def test_the_tree_passes() -> None:
     assert abi(ROOT, "--check") == (0, [])
 
 
+def test_the_layout_test_compiles_as_cpp() -> None:
+    flags = ["-x", "c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]
+    subprocess.run(["c++", *flags, f"-I{(ROOT / HEADER).parents[1]}", str(ROOT / LAYOUT_TEST)], check=True)
+
+
 def test_a_reordered_field_is_named(tree: Path) -> None:
     edit(
         tree / HEADER,

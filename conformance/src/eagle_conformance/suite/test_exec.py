@@ -88,7 +88,7 @@ def test_param_sizes_may_be_null(make: Make) -> None:
 
 
 @pytest.mark.eagle_host
-def test_one_piece_runs_on_the_calling_thread(make: Make) -> None:
+def test_a_grain_above_the_batch_covers_it(make: Make) -> None:
     planes = make(1000)
     assert planes.launch(block=2**32 - 1) == 1
     planes.expect(0, 1000)
