@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lock of the seam: the tree passes, and each way to break a released row is named."""
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ def edit(path: Path, old: str, new: str) -> None:
 
 def test_the_tree_passes() -> None:
     assert abi(ROOT, "--check") == (0, [])
+
+
+def test_the_layout_test_compiles_as_cpp() -> None:
+    flags = ["-x", "c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]
+    subprocess.run(["c++", *flags, f"-I{(ROOT / HEADER).parents[1]}", str(ROOT / LAYOUT_TEST)], check=True)
 
 
 def test_a_reordered_field_is_named(tree: Path) -> None:
@@ -195,3 +201,14 @@ def test_a_library_exports_the_seam_and_nothing_else(tmp_path: Path, source: str
     subprocess.run(["cc", "-shared", "-fPIC", str(library.with_suffix(".c")), "-o", str(library)], check=True)
     status, messages = abi(ROOT, "--check", "--library", str(library))
     assert (status, messages) == (int(bool(expected)), [f"abi: {library}: {line}" for line in expected])
+
+
+def test_a_version_name_is_no_export(tmp_path: Path) -> None:
+    library, script = tmp_path / "libeagle_tiny.so", tmp_path / "map"
+    library.with_suffix(".c").write_text(
+        REQUIRED + "int32_t eagle_backend_capabilities(uint64_t *p) { return *p = 0; }"
+    )
+    script.write_text("EAGLE_BACKEND_1 { global: eagle_backend_*; local: *; };")
+    link = ["-shared", "-fPIC", f"-Wl,--version-script={script}"]
+    subprocess.run(["cc", *link, str(library.with_suffix(".c")), "-o", str(library)], check=True)
+    assert abi(ROOT, "--check", "--library", str(library)) == (0, [])

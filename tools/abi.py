@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lock of the seam: writes and checks what eagle-backend/1 has promised.
 
 ``tools/abi.py --check`` compares the header and the symbol list with the lock file, compiles the layout test and says
@@ -303,8 +304,9 @@ def check_layout_test(root: Path, seam: Lock) -> Iterator[str]:
 def exported(library: Path) -> set[str]:
     """The names a shared library defines for others."""
     flags = ["-gU"] if sys.platform == "darwin" else ["-D", "--defined-only"]
-    names = {line.split()[-1].split("@")[0] for line in run(["nm", *flags, str(library)]).splitlines() if line.strip()}
-    return {n.removeprefix("_") for n in names} if sys.platform == "darwin" else names
+    rows = [line.split() for line in run(["nm", *flags, str(library)]).splitlines()]
+    names = {row[-1].split("@")[0] for row in rows if row and row[-2] != "A"}  # A: the name of a version, no symbol
+    return {name.removeprefix("_") for name in names} if sys.platform == "darwin" else names
 
 
 def check_library(library: Path, seam: Lock) -> Iterator[str]:
