@@ -25,6 +25,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peer", required=True, metavar="PYTHON", help="interpreter with the peer installed")
     parser.add_argument("--out", type=Path, default=HERE / "results", metavar="DIR", help="where results go")
     parser.add_argument("--quick", action="store_true", help="few rounds, no large sizes")
+    parser.add_argument("--patience", type=float, default=0.0, metavar="S", help="wait so long a cell for quiet CPUs")
     parser.add_argument("--strict", action="store_true", help="exit status 1 when a goal is missed or results differ")
     return parser.parse_args()
 
@@ -39,10 +40,11 @@ def versions(pool: Pool) -> dict[str, dict[str, str]]:
     return found
 
 
-def run(name: str, pool: Pool, quick: bool) -> list[Measured]:
+def run(name: str, pool: Pool, quick: bool, patience: float) -> list[Measured]:
     """All cells of one suite, told on stderr as they are done."""
     results = []
     for cell in importlib.import_module(f"suites.{name}").cells(quick):
+        machine.await_quiet(patience)
         start = time.monotonic()
         results.append(measure(pool, cell, QUICK_TARGET if quick else TARGET))
         size = "" if cell.n is None else f" n = {cell.n:,}"
@@ -58,8 +60,8 @@ def main() -> int:
         tools = {"versions": versions(pool), "quick": args.quick}
         for name in args.suites:
             facts = {"machine": machine.facts(), **tools}
-            results = run(name, pool, args.quick)
-            facts["load_after"] = machine.load()
+            results = run(name, pool, args.quick, args.patience)
+            facts["machine"]["busy_after"] = machine.busy()
             print(report.write(args.out, name, facts, results), flush=True)
             missed |= any(not result.passed for result in results)
     return int(args.strict and missed)

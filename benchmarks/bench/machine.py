@@ -2,8 +2,11 @@
 
 import os
 import platform
+import time
 from pathlib import Path
 from typing import Any
+
+QUIET = 0.1  # share of the CPUs' time that others may use
 
 
 def cpus() -> int:
@@ -26,9 +29,21 @@ def free_memory() -> int | None:
     return free if limit is None or used is None else min(free, limit - used)
 
 
-def load() -> float | None:
-    """Runnable processes, averaged over the last minute."""
-    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+def busy(seconds: float = 1.0) -> float | None:
+    """The share of all CPUs' time that others use while this process sleeps; None where the system does not say."""
+    before = _ticks()
+    time.sleep(seconds)
+    after = _ticks()
+    if before is None or after is None or after[1] <= before[1]:
+        return None
+    return round((after[0] - before[0]) / (after[1] - before[1]), 2)
+
+
+def await_quiet(patience: float) -> None:
+    """Waits until others leave the CPUs alone, at most `patience` seconds."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end and (busy(0.3) or 0.0) > QUIET:
+        continue
 
 
 def facts() -> dict[str, Any]:
@@ -36,8 +51,16 @@ def facts() -> dict[str, Any]:
         "cpu": cpu_model(),
         "cpus": cpus(),
         "system": f"{platform.system()} {platform.machine()}",
-        "load": load(),
+        "busy_before": busy(),
     }
+
+
+def _ticks() -> tuple[int, int] | None:
+    """Clock ticks of all CPUs since the start: those in use, and all."""
+    if not Path("/proc/stat").exists():
+        return None
+    ticks = [int(text) for text in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
 def _field(file: str, name: str) -> str | None:

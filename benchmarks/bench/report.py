@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.machine import QUIET
 from bench.measure import Measured
 
 MARKS = {True: "yes", False: "**NO**", None: "?"}
@@ -90,11 +91,13 @@ def write(folder: Path, suite: str, facts: dict[str, Any], results: Sequence[Mea
     content = {"suite": suite, **facts, "cells": [result.as_json() for result in results]}
     (folder / f"{suite}.json").write_text(json.dumps(content, indent=1) + "\n")
     machine = facts["machine"]
-    load = f"load {machine['load']} before the suite, {facts['load_after']} after"
-    about = f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['system']}, {load}."
+    about = f"- {machine['cpu']}, {machine['cpus']} CPUs, {machine['system']}."
     lines = [f"# {suite}", "", about, *(_tool(name, found) for name, found in facts["versions"].items())]
     if facts["quick"]:
-        lines.append("Quick run: few rounds, no large sizes; no basis for a claim.")
+        lines.append("- Quick run: few rounds, no large sizes; no basis for a claim.")
+    shares = [share for share in (machine["busy_before"], machine["busy_after"]) if share is not None]
+    if any(share > QUIET for share in shares):
+        lines.append(f"- Busy machine ({max(shares):.0%} of the CPUs used by others): no basis for a claim.")
     lines += ["", table(results), "", *(f"- {note}" for note in notes(results)), ""]
     text = "\n".join(lines)
     (folder / f"{suite}.md").write_text(text)
@@ -102,4 +105,4 @@ def write(folder: Path, suite: str, facts: dict[str, Any], results: Sequence[Mea
 
 
 def _tool(name: str, found: dict[str, str]) -> str:
-    return f"{name}: " + ", ".join(f"{package} {version}" for package, version in found.items()) + "."
+    return f"- {name}: " + ", ".join(f"{package} {version}" for package, version in found.items()) + "."
