@@ -263,8 +263,8 @@ private:
         stepAside(callersProcessor_.load(std::memory_order_relaxed));
         const std::uint32_t seen = wakes_.load(std::memory_order_seq_cst);
         sleepers_.fetch_add(1, std::memory_order_seq_cst);
-        const bool wanted = isOpen(state_.load(std::memory_order_seq_cst), last) ||
-                            self >= members_.load(std::memory_order_seq_cst);
+        const bool wanted =
+            isOpen(state_.load(std::memory_order_seq_cst), last) || self >= members_.load(std::memory_order_seq_cst);
         if (!wanted) wakes_.wait(seen, std::memory_order_seq_cst);
         sleepers_.fetch_sub(1, std::memory_order_seq_cst);
         if (wanted) return;
