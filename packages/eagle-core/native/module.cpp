@@ -1,0 +1,8 @@
+// The module eagle._core: one register function a source file.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <nanobind/nanobind.h>
+
+#include "bindings.h"
+
+NB_MODULE(_core, m) { eagle::core::register_loader(m); }

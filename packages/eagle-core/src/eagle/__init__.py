@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""eagle: an execution engine for compiled per-sample kernels.
+
+Importing it opens no backend and reads no entry points; every name is looked up in its module when first used.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+from eagle.errors import ArgumentError, BackendUnavailable, BufferRefused, Busy, LayoutError, PerformanceWarning
+
+__all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "LayoutError", "PerformanceWarning",
+           "backends"]
+
+# Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
+# the path, is a part of it.
+__path__ += [folder for folder in (os.path.join(entry, "eagle") for entry in sys.path)
+             if os.path.isdir(folder) and not os.path.exists(os.path.join(folder, "__init__.py"))]
+
+# Name to the module that has it; a module is listed under its own name.
+_LAZY = {
+    "backends": "eagle.backends",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version  # milliseconds that most programs never need
+        value: object = version("eagle-core")
+    elif name in _LAZY:
+        module = import_module(_LAZY[name])
+        value = module if module.__name__ == f"eagle.{name}" else getattr(module, name)
+    else:
+        raise AttributeError(f"module 'eagle' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, "__version__"})
+
+
+from eagle import _core  # noqa: E402, F401  after errors, which it reads

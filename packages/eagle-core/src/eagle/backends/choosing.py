@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kind serves a DLPack device type, an artifact format, or the word a user wrote as ``backend=``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from eagle.backends import discovery, loading
+from eagle.backends.once import Once
+from eagle.backends.spec import HOST_DEVICE_TYPES, BackendSpec, check_kind
+from eagle.errors import BackendUnavailable
+
+__all__ = ["for_device_type", "for_format", "forget", "resolve"]
+
+
+@dataclass(frozen=True)
+class _Survey:
+    """The specs of every usable kind, and why the others are not."""
+
+    specs: tuple[BackendSpec, ...]
+    unusable: tuple[str, ...]
+
+    def one(self, claims: Callable[[BackendSpec], bool], what: str, fix: str) -> str:
+        """The one kind whose spec claims `what`. Raises BackendUnavailable for none, with the fix, and for several."""
+        kinds = [spec.kind for spec in self.specs if claims(spec)]
+        if len(kinds) == 1:
+            return kinds[0]
+        if kinds:
+            raise BackendUnavailable(f"eagle: {what}: found {len(kinds)} backends that claim it, {', '.join(kinds)}, "
+                                     "wanted one; uninstall all but one")
+        installed = ", ".join(f"{spec.kind} (device types {', '.join(map(str, spec.device_types))})"
+                              for spec in self.specs) or "none"
+        message = f"eagle: {what}: found no backend that serves it, wanted one; installed: {installed}; {fix}"
+        raise BackendUnavailable("\n".join((message, *self.unusable)))
+
+
+def _survey() -> _Survey:
+    specs, unusable = [], []
+    for kind in discovery.kinds():
+        try:
+            specs.append(loading.spec(kind))
+        except BackendUnavailable as why:
+            unusable.append(str(why))
+    return _Survey(tuple(specs), tuple(unusable))
+
+
+def _serving_device(code: int) -> str:
+    host = code in HOST_DEVICE_TYPES
+    return _survey_once().one(lambda spec: code in spec.device_types,
+                              f"host memory (DLPack device type {code})" if host else f"DLPack device type {code}",
+                              "pip install eagle-backend-cpu" if host else "install the backend of that device")
+
+
+_survey_once = Once(_survey)
+_device_once = Once(_serving_device)
+
+
+def for_device_type(code: int) -> str:
+    """The kind that serves a DLPack device type.
+
+    Raises BackendUnavailable: none does (the message says what to install), or two claim it (it names both).
+    """
+    return _device_once(code)
+
+
+def for_format(fmt: str) -> str:
+    """The kind that runs artifacts of a format. Raises BackendUnavailable: none does, or two claim it."""
+    return _survey_once().one(lambda spec: fmt in spec.formats, f"artifact format {fmt!r}",
+                              "install the backend that runs it")
+
+
+def resolve(name: str) -> str:
+    """The kind meant by ``backend=name``: a discovered kind, or "gpu" for the one that serves no host memory.
+
+    Raises BackendUnavailable when there is none, ValueError for a name no kind can have or when "gpu" is ambiguous.
+    """
+    if name != "gpu":
+        if check_kind(name) in discovery.kinds():
+            return name
+        raise BackendUnavailable(f"eagle: backend={name!r}: found {', '.join(discovery.kinds()) or 'no backend'}, "
+                                 f"wanted an installed backend; pip install eagle-backend-{name}")
+    survey = _survey_once()
+    gpus = [spec.kind for spec in survey.specs if HOST_DEVICE_TYPES.isdisjoint(spec.device_types)]
+    if len(gpus) > 1:
+        raise ValueError(f"eagle: backend='gpu' is ambiguous, {', '.join(gpus)} are installed; "
+                         "name one of them as the backend")
+    return survey.one(lambda spec: spec.kind in gpus, "backend='gpu'",
+                      "install the backend of your GPU, such as eagle-backend-cuda")
+
+
+def forget() -> None:
+    """Drops every cache of this package; for tests."""
+    _survey_once.forget()
+    _device_once.forget()
+    loading.forget()
