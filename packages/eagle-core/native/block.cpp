@@ -7,7 +7,7 @@
 
 #include "numpy_api.h"
 
-namespace eagle {
+namespace eagle::core {
 
 namespace {
 
@@ -21,7 +21,7 @@ bool is_plane_of(const Slot& slot, PyObject* value, int64_t* n) {
     if (PyArray_TYPE(array) != slot.typenum || (PyArray_FLAGS(array) & wanted) != wanted ||
         !PyArray_ISNBO(PyArray_DESCR(array)->byteorder))
         return false;
-    if (slot.box == Box::Handle) {
+    if (slot.box != Box::Mirror) {
         if (PyArray_NDIM(array) != 1) return false;
         *n = PyArray_DIM(array, 0);
         return true;
@@ -40,7 +40,7 @@ bool read_uniform(const Slot& slot, PyObject* value, BoxStorage& box) {
         return overflow == 0;
     }
     double number;
-    if (PyFloat_CheckExact(value)) {
+    if (PyFloat_Check(value)) {  // numpy's float64 scalars too
         number = PyFloat_AS_DOUBLE(value);
     } else if (PyLong_CheckExact(value)) {
         int overflow = 0;
@@ -50,11 +50,18 @@ bool read_uniform(const Slot& slot, PyObject* value, BoxStorage& box) {
     } else {
         return false;
     }
-    if (slot.box == Box::Float64)
+    if (slot.box == Box::Float64) {
         box.f64 = number;
-    else
-        box.f32 = static_cast<float>(number);
-    return true;
+        return true;
+    }
+    box.f32 = static_cast<float>(number);
+    return std::isfinite(box.f32) || !std::isfinite(number);
+}
+
+/// Exactly the one cell of a word: numpy itself, the declared dtype, shape (1,).
+bool is_cell_of(const Slot& slot, PyObject* value) {
+    int64_t cells;
+    return is_plane_of(slot, value, &cells) && cells == 1;
 }
 
 void fill(const Slot& slot, BoxStorage& box, void* data, int64_t n) {
@@ -74,7 +81,7 @@ Block::Block(KernelObject* kernel) : kernel_(kernel) {
         heap_ = std::make_unique<char[]>(slots * (sizeof(BoxStorage) + sizeof(void*) + sizeof(PyObject*)));
         boxes_ = reinterpret_cast<BoxStorage*>(heap_.get());
         params_ = reinterpret_cast<const void**>(boxes_ + slots);
-        planes_ = reinterpret_cast<PyObject**>(params_ + slots);
+        planes_ = reinterpret_cast<PyObject**>(const_cast<void**>(params_ + slots));
     }
     std::fill_n(planes_, slots, nullptr);
 }
@@ -100,12 +107,13 @@ bool Block::unfit_overlap() const {
     for (std::size_t i = 0; i < slots.size(); ++i) {
         if (!slots[i].writes || !planes_[i]) continue;
         const char* begin = static_cast<const char*>(PyArray_DATA(as_array(planes_[i])));
-        const char* end = begin + slots[i].bytes * n_;
+        const char* end = begin + PyArray_NBYTES(as_array(planes_[i]));
         for (std::size_t j = 0; j < slots.size(); ++j) {
             if (i == j || !planes_[j]) continue;
             const char* other = static_cast<const char*>(PyArray_DATA(as_array(planes_[j])));
-            if (other >= end || other + slots[j].bytes * n_ <= begin) continue;
-            const bool same = other == begin && slots[j].bytes == slots[i].bytes && !slots[j].writes;
+            const char* other_end = other + PyArray_NBYTES(as_array(planes_[j]));
+            if (other >= end || other_end <= begin) continue;
+            const bool same = other == begin && other_end == end && !slots[j].writes;
             if (!same || !kernel_->aliasable) return true;
         }
     }
@@ -132,9 +140,15 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
             Py_INCREF(planes_[i] = value);
             fill(slot, box, PyArray_DATA(as_array(value)), n);
         } else if (slot.box == Box::Cell) {
-            if (position[i] >= 0) return Packed::Unfit;
+            void* cell = &box.cell;
             box.cell = slot.cell;
-            box.handle = {&box.cell, 1, 1, 1, 0};
+            if (position[i] >= 0) {
+                PyObject* value = values[position[i]];
+                if (!is_cell_of(slot, value)) return Packed::Unfit;
+                Py_INCREF(planes_[i] = value);
+                cell = PyArray_DATA(as_array(value));
+            }
+            box.handle = {cell, 1, 1, 1, 0};
         } else if (slot.is_uniform()) {
             if (position[i] < 0 || !read_uniform(slot, values[position[i]], box)) return Packed::Unfit;
         }
@@ -183,7 +197,7 @@ bool Block::intact(std::size_t* moved) const {
         int64_t n = 0;
         const Slot& slot = slots[i];
         const void* packed = slot.box == Box::Mirror ? boxes_[i].mirror.data : boxes_[i].handle.data;
-        if (!is_plane_of(slot, planes_[i], &n) || n != n_ || PyArray_DATA(as_array(planes_[i])) != packed) {
+        if (!is_plane_of(slot, planes_[i], &n) || n != (slot.box == Box::Cell ? 1 : n_) || PyArray_DATA(as_array(planes_[i])) != packed) {
             *moved = i;
             return false;
         }
@@ -191,4 +205,4 @@ bool Block::intact(std::size_t* moved) const {
     return true;
 }
 
-}  // namespace eagle
+}  // namespace eagle::core

@@ -10,7 +10,7 @@
 
 #include "kernel.h"
 
-namespace eagle {
+namespace eagle::core {
 
 /// A box and, behind a handle, the cell it may own.
 struct alignas(8) BoxStorage {
@@ -68,4 +68,4 @@ private:
     PyObject** planes_ = inline_planes_;
 };
 
-}  // namespace eagle
+}  // namespace eagle::core

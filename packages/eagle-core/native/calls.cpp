@@ -14,10 +14,10 @@
 #include <new>
 #include <vector>
 
-#include "block.h"
+#include "bindings.h"
 #include "numpy_api.h"
 
-namespace eagle {
+namespace eagle::core {
 
 namespace {
 
@@ -145,6 +145,7 @@ PyObject* runs_arm(PyObject* object, PyObject* args) {
                           &order, &returns))
         return nullptr;
     return guarded([&]() -> PyObject* {
+        if (self->kernel) Py_RETURN_NONE;  // a run in another thread may be using it
         Cut cut;
         if (!read_cut(parts, given, cut)) return nullptr;
         std::vector<int16_t> slots;
@@ -413,6 +414,28 @@ PyObject* keep_call(PyObject*, PyObject* cls) {
     return Py_NewRef(cls);
 }
 
+/// cut(parts, given, n): the partitions of n samples as (base, count, n) triples.
+PyObject* cut_samples(PyObject*, PyObject* args) {
+    long long parts, n;
+    PyObject* given;
+    if (!PyArg_ParseTuple(args, "LO!L:cut", &parts, &PyTuple_Type, &given, &n)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        Cut cut;
+        if (!read_cut(parts, given, cut)) return nullptr;
+        PyObject* triples = PyTuple_New(static_cast<Py_ssize_t>(cut.size()));
+        for (int64_t i = 0; triples && i < cut.size(); ++i) {
+            const plugin::Partition part = cut.at(i, n);
+            PyObject* triple = Py_BuildValue("LLL", static_cast<long long>(part.base),
+                                             static_cast<long long>(part.count), static_cast<long long>(part.nSamples));
+            if (!triple)
+                Py_CLEAR(triples);
+            else
+                PyTuple_SET_ITEM(triples, static_cast<Py_ssize_t>(i), triple);
+        }
+        return triples;
+    });
+}
+
 /// execute(kernel, values, parts, given): the launch behind the careful path. Returns nothing; the planes are written.
 PyObject* execute(PyObject*, PyObject* args) {
     PyObject *kernel, *values, *given;
@@ -435,6 +458,7 @@ PyObject* execute(PyObject*, PyObject* args) {
 PyMethodDef functions[] = {
     {"keep_call", keep_call, METH_O, nullptr},
     {"execute", execute, METH_VARARGS, nullptr},
+    {"cut", cut_samples, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -496,4 +520,4 @@ bool register_calls(PyObject* module) {
            add_type(module, launches_spec, "Launches", nullptr) && PyModule_AddFunctions(module, functions) == 0;
 }
 
-}  // namespace eagle
+}  // namespace eagle::core

@@ -8,13 +8,10 @@
 
 #include "block.h"
 
-namespace eagle {
+namespace eagle::core {
 
 bool read_cut(long long parts, PyObject* given, Cut& cut);
 bool read_values(const KernelObject* kernel, PyObject* values, std::vector<int16_t>& position);
 bool pack_exactly(Block& block, PyObject* values, const std::vector<int16_t>& position, const Cut& cut);
 
-/// Adds the doors (Runs, Calls, Bound, Launches, execute) to _core. false with a Python exception set.
-bool register_calls(PyObject* module);
-
-}  // namespace eagle
+}  // namespace eagle::core

@@ -6,9 +6,10 @@
 #include <limits>
 #include <new>
 
+#include "bindings.h"
 #include "numpy_api.h"
 
-namespace eagle {
+namespace eagle::core {
 
 PyTypeObject* KernelType = nullptr;
 
@@ -92,7 +93,13 @@ bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cu
         pace.learn(n, ns_since(start));
         Py_END_ALLOW_THREADS;
     }
-    return status == EAGLE_OK || raise_status(*kernel->seam, status);
+    if (status == EAGLE_OK) return true;
+    try {
+        kernel->seam->check(status);
+    } catch (const Error& error) {
+        raise(error);
+    }
+    return false;
 }
 
 // ---- _core.Kernel ------------------------------------------------------------------------------------------------
@@ -164,7 +171,12 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
         return nullptr;
     const Backend* seam = backend_from(backend);
     if (!seam) return nullptr;
-    if (!require(*seam, "run_device")) return nullptr;
+    try {
+        seam->require(&Symbols::run_device);
+    } catch (const Error& error) {
+        raise(error);
+        return nullptr;
+    }
     PyObject* self = type->tp_alloc(type, 0);
     if (!self) return nullptr;
     auto* kernel = reinterpret_cast<KernelObject*>(self);
@@ -209,4 +221,4 @@ bool add_kernel_type(PyObject* module) {
     return KernelType && PyModule_AddObjectRef(module, "Kernel", reinterpret_cast<PyObject*>(KernelType)) == 0;
 }
 
-}  // namespace eagle
+}  // namespace eagle::core

@@ -12,7 +12,7 @@
 #include "eagle/plugin.h"
 #include "loader.h"
 
-namespace eagle {
+namespace eagle::core {
 
 /// How a slot rides in the argument block.
 enum class Box : int {
@@ -98,4 +98,4 @@ bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cu
 /// Registers _core.Kernel.
 bool add_kernel_type(PyObject* module);
 
-}  // namespace eagle
+}  // namespace eagle::core

@@ -5,4 +5,7 @@
 
 #include "bindings.h"
 
-NB_MODULE(_core, m) { eagle::core::register_loader(m); }
+NB_MODULE(_core, m) {
+    eagle::core::register_loader(m);
+    if (!eagle::core::register_calls(m.ptr())) throw nanobind::python_error();
+}
