@@ -1,0 +1,155 @@
+// A host entry over a partition, cut into pieces for the thread team.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+
+#include "eagle/exec/Team.h"
+#include "eagle/plugin.h"
+
+namespace eagle::exec {
+
+/// Samples [base, base + count) in pieces of at least `grain` that differ by at most kRow samples, their ends apart.
+/// Inner boundaries are absolute multiples of kRow: entries may write whole rows, and two threads must not share one.
+class Cut {
+public:
+    static constexpr std::uint64_t kRow = 64;
+
+    Cut(std::int64_t base, std::int64_t count, std::int64_t grain, std::int64_t mostPieces)
+        : base_(static_cast<std::uint64_t>(base)),
+          end_(base_ + static_cast<std::uint64_t>(count)),
+          firstRow_(base_ / kRow + (base_ % kRow != 0)) {
+        const std::uint64_t rows = std::max(end_ / kRow, firstRow_) - firstRow_;
+        const std::uint64_t wanted = static_cast<std::uint64_t>(std::max<std::int64_t>(grain, 1));
+        const std::uint64_t rowsPerPiece = (wanted - 1) / kRow + 1;
+        const std::uint64_t most = static_cast<std::uint64_t>(std::max<std::int64_t>(mostPieces, 1));
+        pieces_ = std::clamp<std::uint64_t>(rows / rowsPerPiece, 1, most);
+        rowsEach_ = rows / pieces_;
+        longer_ = rows % pieces_;
+    }
+
+    std::int64_t pieces() const { return static_cast<std::int64_t>(pieces_); }
+
+    /// Where piece i begins; begin(pieces()) is the end.
+    std::int64_t begin(std::int64_t i) const {
+        const std::uint64_t piece = static_cast<std::uint64_t>(i);
+        if (piece == 0) return static_cast<std::int64_t>(base_);
+        if (piece == pieces_) return static_cast<std::int64_t>(end_);
+        return static_cast<std::int64_t>(kRow * (firstRow_ + rowsEach_ * piece + std::min(piece, longer_)));
+    }
+
+private:
+    std::uint64_t base_, end_, firstRow_;
+    std::uint64_t pieces_, rowsEach_, longer_;  ///< the first `longer_` pieces have one row more
+};
+
+/// One launch shared by a team. Every participant has a run of neighbouring pieces, so that the next launch finds them
+/// in the same caches, and helps the others when its own run is done.
+class HostJob {
+public:
+    HostJob(Team& team, plugin::HostEntry entry, void* const* params, const plugin::Partition& partition,
+            std::int64_t grain)
+        : team_(team),
+          entry_(entry),
+          params_(params),
+          samples_(partition.nSamples),
+          cut_(partition.base, partition.count, grain, kPiecesEach * team.participants()),
+          runs_(std::min<std::int64_t>(team.participants(), cut_.pieces())),
+          big_(partition.count >= kBigCount) {}
+
+    void run() {
+        if (cut_.pieces() == 1) {
+            call(0);
+            return;
+        }
+        for (std::int64_t i = 0; i < runs_; ++i) {
+            team_.counters()[i].value.store(runBegin(i), std::memory_order_relaxed);
+        }
+        team_.run([](void* job, int self) noexcept { static_cast<HostJob*>(job)->work(self); }, this);
+        if (error_) std::rethrow_exception(error_);
+    }
+
+private:
+    using Clock = std::chrono::steady_clock;
+
+    static constexpr std::int64_t kPiecesEach = 16;
+    // Waking a sleeper costs the caller a few microseconds and takes some more to have an effect. So it is done for
+    // launches that are long by their count, and for those that turn out to be.
+    static constexpr std::int64_t kBigCount = std::int64_t{1} << 18;
+    static constexpr std::chrono::microseconds kLong{10};
+
+    std::int64_t runBegin(std::int64_t run) const { return cut_.pieces() * run / runs_; }
+
+    void call(std::int64_t piece) const {
+        const std::int64_t begin = cut_.begin(piece);
+        entry_(params_, begin, cut_.begin(piece + 1) - begin, samples_);
+    }
+
+    void work(int self) noexcept {
+        try {
+            const bool watch = self == 0 && !big_;
+            if (self == 0 && big_) team_.wake();
+            takeAll(self, watch);
+        } catch (...) {
+            if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
+        }
+    }
+
+    void takeAll(int self, bool watch) {
+        const Clock::time_point start = watch ? Clock::now() : Clock::time_point();
+        for (std::int64_t help = 0; help < runs_; ++help) {
+            const std::int64_t run = (self + help) % runs_, end = runBegin(run + 1);
+            std::atomic<std::int64_t>& next = team_.counters()[run].value;
+            while (next.load(std::memory_order_relaxed) < end && !failed_.load(std::memory_order_relaxed)) {
+                const std::int64_t piece = next.fetch_add(1, std::memory_order_relaxed);
+                if (piece >= end) break;
+                call(piece);
+                if (watch && Clock::now() - start > kLong) {
+                    team_.wake();
+                    watch = false;
+                }
+            }
+        }
+    }
+
+    Team& team_;
+    const plugin::HostEntry entry_;
+    void* const* const params_;
+    const std::int64_t samples_;
+    const Cut cut_;
+    const std::int64_t runs_;
+    const bool big_;
+    std::atomic<bool> failed_{false};
+    std::exception_ptr error_;  ///< of the first that failed
+};
+
+namespace detail {
+
+[[gnu::noinline]] inline void runOnTeam(plugin::HostEntry entry, void* const* params,
+                                        const plugin::Partition& partition, std::int64_t grain) {
+    if (const Team::Lease team = Team::tryLease()) {
+        HostJob(*team, entry, params, partition, grain).run();
+    } else {
+        entry(params, partition.base, partition.count, partition.nSamples);
+    }
+}
+
+}  // namespace detail
+
+/// Runs the entry over the partition in pieces of at least `grain` samples; returns when all are done. An exception of
+/// the entry comes out here, whichever thread it was thrown on.
+inline void run(plugin::HostEntry entry, void* const* params, const plugin::Partition& partition, std::int64_t grain) {
+    if (partition.count <= 0) return;
+    if (grain >= partition.count || Team::size() == 1) {
+        entry(params, partition.base, partition.count, partition.nSamples);
+    } else {
+        detail::runOnTeam(entry, params, partition, grain);
+    }
+}
+
+}  // namespace eagle::exec

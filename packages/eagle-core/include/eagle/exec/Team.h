@@ -1,0 +1,276 @@
+// The thread team of a process.
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+// A job is open while the caller works on it. Workers that are awake join it, sleepers are woken only when asked for,
+// and the caller waits for nobody but those who joined: so a launch never pays for a worker that is late.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "eagle/exec/Fork.h"
+#include "eagle/exec/OpenMp.h"
+#include "eagle/exec/TeamSize.h"
+
+#if __has_include(<signal.h>) && __has_include(<pthread.h>)
+#include <pthread.h>
+#include <signal.h>
+#endif
+
+namespace eagle::exec {
+
+/// Tells the processor that this is a spin loop.
+inline void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb" ::: "memory");
+#else
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
+/// While it lives, threads are born with asynchronous signals blocked: those belong to the host program's threads.
+class SignalsBlocked {
+#if __has_include(<signal.h>) && __has_include(<pthread.h>)
+public:
+    SignalsBlocked() {
+        sigset_t all;
+        sigfillset(&all);
+        for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&all, fault);
+        pthread_sigmask(SIG_BLOCK, &all, &before_);
+    }
+    ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    SignalsBlocked(const SignalsBlocked&) = delete;
+    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+private:
+    sigset_t before_;
+#endif
+};
+
+class Team {
+public:
+    /// One participant's share of a job: 0 is the caller, others are workers. A job may be left unattended by any
+    /// worker, so participant 0 has to finish whatever nobody took.
+    using Work = void (*)(void* job, int participant) noexcept;
+
+    /// Exclusive use of the team by the calling thread; empty when the launch has to run in place.
+    class Lease {
+    public:
+        Lease() = default;
+        Lease(Lease&& other) noexcept : team_(std::exchange(other.team_, nullptr)) {}
+        Lease& operator=(Lease&&) = delete;
+        ~Lease() {
+            if (!team_) return;
+            inside_ = false;
+            team_->busy_.clear(std::memory_order_release);
+        }
+        explicit operator bool() const { return team_ != nullptr; }
+        Team& operator*() const { return *team_; }
+        Team* operator->() const { return team_; }
+
+    private:
+        friend class Team;
+        explicit Lease(Team& team) : team_(&team) { inside_ = true; }
+
+        Team* team_ = nullptr;
+    };
+
+    /// A counter on a cache line of its own.
+    struct alignas(64) Counter {
+        std::atomic<std::int64_t> value{0};
+    };
+
+    /// Threads a launch uses from now on, the caller included.
+    static int size() {
+        const int n = size_.load(std::memory_order_relaxed);
+        return n ? n : decideSize();
+    }
+
+    /// Sets the size for the next launches, within 1..kMaxTeamSize; returns the old one. From any thread, at any time.
+    static int setSize(int n) {
+        size();
+        return size_.exchange(std::clamp(n, 1, kMaxTeamSize), std::memory_order_relaxed);
+    }
+
+    /// Empty when another thread has the team, and inside a parallel region, ours or an OpenMP runtime's.
+    static Lease tryLease() {
+        if (inside_) return {};
+        Team& team = instance();
+        if (team.busy_.test_and_set(std::memory_order_acquire)) return {};
+        Lease lease(team);
+        if (insideOpenMpRegion()) return {};
+        team.resize(size());
+        return lease;
+    }
+
+    /// Threads that may take part: fewer than size() when the system gave no more.
+    int participants() const { return static_cast<int>(workers_.size()) + 1; }
+
+    /// One per participant, for the job's own use.
+    Counter* counters() { return counters_.get(); }
+
+    /// Runs work(job, 0) here and work(job, k) on every worker that comes before this one is done.
+    void run(Work work, void* job) {
+        work_ = work;
+        job_ = job;
+        const std::uint32_t generation = (state_.load(std::memory_order_relaxed) + kGeneration) & ~(kGeneration - 1);
+        state_.store(generation | kOpen, std::memory_order_seq_cst);
+        work(job, 0);
+        close();
+    }
+
+    /// Called by work(): asks sleepers to join the open job. Costs the caller one system call at most.
+    void wake() {
+        wakes_.fetch_add(1, std::memory_order_seq_cst);
+        wakes_.notify_one();
+    }
+
+    Team(const Team&) = delete;
+    Team& operator=(const Team&) = delete;
+
+private:
+    using Clock = std::chrono::steady_clock;
+
+    /// How long a thread spins before it sleeps.
+    static constexpr std::chrono::microseconds kSpin{50};
+    static constexpr int kPausesPerClockRead = 16;
+
+    // The job's state in one word, so that joining is one compare-and-swap: what a worker read of a job that is closed
+    // by now, or replaced, makes the swap fail. Generations may wrap: at worst a worker sits one job out.
+    static constexpr std::uint32_t kActive = 0x0fff;        ///< workers that joined and have not left
+    static constexpr std::uint32_t kCallerSleeps = 0x1000;  ///< whoever leaves last wakes the caller
+    static constexpr std::uint32_t kOpen = 0x2000;
+    static constexpr std::uint32_t kGeneration = 0x4000;  ///< lowest bit of the job's number
+    static constexpr std::uint32_t kNoJob = kGeneration - 1;
+    static_assert(kMaxTeamSize <= static_cast<int>(kActive));
+
+    Team() = default;
+    ~Team() = default;  // only of a team without workers: others live as long as the process
+
+    static Team& instance() {
+        if (Team* team = instance_.load(std::memory_order_acquire)) return *team;
+        std::unique_ptr<Team, void (*)(Team*)> fresh(new Team, [](Team* team) { delete team; });
+        Team* present = nullptr;
+        if (instance_.compare_exchange_strong(present, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
+        return *present;
+    }
+
+    static int decideSize() {
+        int undecided = 0;
+        const int fresh = defaultTeamSize();
+        return size_.compare_exchange_strong(undecided, fresh, std::memory_order_relaxed) ? fresh : undecided;
+    }
+
+    void resize(int wanted) noexcept {
+        if (wanted == sizedFor_) return;
+        sizedFor_ = wanted;
+        if (wanted < participants()) return retireFrom(wanted);
+        members_.store(wanted, std::memory_order_relaxed);
+        try {
+            counters_ = std::make_unique<Counter[]>(static_cast<std::size_t>(wanted));
+            workers_.reserve(static_cast<std::size_t>(wanted) - 1);
+            const SignalsBlocked blocked;
+            while (participants() < wanted) workers_.emplace_back(&Team::serve, this, participants());
+        } catch (const std::exception&) {
+            members_.store(participants(), std::memory_order_relaxed);  // no more threads to be had: work with these
+        }
+    }
+
+    void retireFrom(int wanted) noexcept {
+        members_.store(wanted, std::memory_order_seq_cst);
+        wakes_.fetch_add(1, std::memory_order_seq_cst);
+        wakes_.notify_all();
+        for (; participants() > wanted; workers_.pop_back()) workers_.back().join();
+    }
+
+    void close() {
+        std::uint32_t state = state_.fetch_and(~kOpen, std::memory_order_acq_rel);
+        if (!(state & kActive)) return;
+        const Clock::time_point start = Clock::now();
+        for (int turn = 1; (state = state_.load(std::memory_order_acquire)) & kActive; ++turn) {
+            pause();
+            if (turn % kPausesPerClockRead == 0 && Clock::now() - start > kSpin) break;
+        }
+        if (!(state & kActive)) return;
+        state = state_.fetch_or(kCallerSleeps, std::memory_order_acq_rel) | kCallerSleeps;
+        while (state & kActive) {
+            state_.wait(state, std::memory_order_acquire);
+            state = state_.load(std::memory_order_acquire);
+        }
+    }
+
+    void serve(int self) noexcept {
+        inside_ = true;
+        std::uint32_t last = kNoJob;
+        while (join(self, last)) {
+            work_(job_, self);
+            const std::uint32_t before = state_.fetch_sub(1, std::memory_order_acq_rel);
+            if ((before & (kCallerSleeps | kActive)) == (kCallerSleeps | 1)) state_.notify_one();
+        }
+    }
+
+    static bool isOpen(std::uint32_t state, std::uint32_t last) {
+        return (state & kOpen) && (state & ~(kGeneration - 1)) != last;
+    }
+
+    /// Waits for a job newer than `last` and joins it; false when this worker is to retire.
+    bool join(int self, std::uint32_t& last) {
+        Clock::time_point start = Clock::now();
+        for (int turn = 1;; ++turn) {
+            std::uint32_t state = state_.load(std::memory_order_acquire);
+            if (isOpen(state, last)) {
+                if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) continue;
+                last = state & ~(kGeneration - 1);
+                return true;
+            }
+            if (self >= members_.load(std::memory_order_relaxed)) return false;
+            pause();
+            if (turn % kPausesPerClockRead == 0 && Clock::now() - start > kSpin) {
+                sleep(self, last);
+                start = Clock::now();
+            }
+        }
+    }
+
+    /// Each sleeper that comes back to an open job wakes two more: the caller pays for one.
+    void sleep(int self, std::uint32_t last) {
+        const std::uint32_t seen = wakes_.load(std::memory_order_seq_cst);
+        if (isOpen(state_.load(std::memory_order_seq_cst), last)) return;
+        if (self >= members_.load(std::memory_order_seq_cst)) return;
+        wakes_.wait(seen, std::memory_order_seq_cst);
+        if (!(state_.load(std::memory_order_relaxed) & kOpen)) return;
+        wakes_.notify_one();
+        wakes_.notify_one();
+    }
+
+    alignas(64) std::atomic<std::uint32_t> state_{0};
+    alignas(64) std::atomic<std::uint32_t> wakes_{0};
+    alignas(64) std::atomic<int> members_{1};  ///< workers numbered from here on retire
+    // Written while no job is open, read by those who joined one.
+    Work work_ = nullptr;
+    void* job_ = nullptr;
+    // The lease holder's.
+    alignas(64) std::atomic_flag busy_;
+    int sizedFor_ = 1;
+    std::unique_ptr<Counter[]> counters_ = std::make_unique<Counter[]>(1);
+    std::vector<std::thread> workers_;
+
+    inline static thread_local bool inside_ = false;
+    inline static std::atomic<int> size_{0};  ///< 0: not decided yet
+    inline static std::atomic<Team*> instance_{nullptr};
+    /// A child has no workers, and perhaps a lease nobody will end: it leaves the old team alone and makes its own.
+    inline static const bool forkSafe_ =
+        atFork(nullptr, nullptr, [] { instance_.store(nullptr, std::memory_order_relaxed); });
+};
+
+}  // namespace eagle::exec
