@@ -248,6 +248,9 @@ PyType_Spec runs_spec = {"eagle._core.Runs", sizeof(RunsObject), 0,
 PyType_Slot calls_slots[] = {
     {Py_tp_doc, const_cast<char*>("Runs that can be called like the kernel; the rest is in _call().")},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(runs_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(runs_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(runs_clear)},
     {Py_tp_members, calls_members},
     {0, nullptr},
 };

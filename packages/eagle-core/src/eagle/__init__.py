@@ -20,9 +20,16 @@ __all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "Layo
 __path__ += [folder for folder in (os.path.join(entry, "eagle") for entry in sys.path)
              if os.path.isdir(folder) and not os.path.exists(os.path.join(folder, "__init__.py"))]
 
-# Name to the module that has it; a module is listed under its own name.
+# Name to the module that has it, and ":name" where it is called otherwise there; a module is listed under its own name.
 _LAZY = {
+    "BoundPlan": "eagle.plan",
+    "deploy": "eagle.plan:auto",
     "backends": "eagle.backends",
+    "exec": "eagle.exec",
+    "load_bundle": "eagle.registry",
+    "num_threads": "eagle.threads",
+    "plan": "eagle.plan",
+    "set_num_threads": "eagle.threads",
 }
 
 
@@ -31,8 +38,10 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version  # milliseconds that most programs never need
         value: object = version("eagle-core")
     elif name in _LAZY:
-        module = import_module(_LAZY[name])
-        value = module if module.__name__ == f"eagle.{name}" else getattr(module, name)
+        where, _, other = _LAZY[name].partition(":")
+        value = module = import_module(where)
+        if where != f"eagle.{name}":
+            value = getattr(module, other or name)
     else:
         raise AttributeError(f"module 'eagle' has no attribute {name!r}")
     globals()[name] = value
