@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import _core
-from ..errors import ArgumentError, BufferRefused, refusal
+from ..errors import ArgumentError, BufferRefused, refusal, shown
 from ..exec import Partition
 from . import values
 from .launching import samples_of, typed
@@ -22,8 +22,8 @@ __all__ = ["BoundPlan"]
 class BoundPlan(_core.Launches):
     """A kernel bound to the caller's planes: :meth:`launch` runs it, :meth:`rebind` changes planes.
 
-    It holds a reference to every plane. Several threads may launch it; they share its outputs. A rebind never disturbs
-    a launch that is running.
+    It holds a reference to every plane. Several threads may launch it; they share its outputs. A rebind, of one thread
+    at a time, never disturbs a launch that is running.
     """
 
     def __init__(self, plan: Plan, door: str, given: dict[str, Any], layout: str | None) -> None:
@@ -46,10 +46,8 @@ class BoundPlan(_core.Launches):
                 packed[slot.name] = values.word_plane(door, slot, given[slot.name])
             else:
                 packed[slot.name] = values.bound_plane(door, slot, given[slot.name])
-        n = samples_of(door, signature.slots, packed, layout)
+        n = samples_of(door, signature.slots, packed, layout, self._n)
         partitions = self._plan.partitions_for(n)
-        if self._n is not None and n != self._n:
-            raise values.LayoutError(refusal(door, "planes", f"{n} samples", f"{self._n}, as bound", "bind afresh"))
         planes = {slot.name: packed[slot.name] for slot in signature.slots if slot.is_plane}
         for name in values.check_overlap(door, signature, planes):
             raise BufferRefused(refusal(door, f"{name!r}", "an array that is also an output", "a separate array",
@@ -116,11 +114,18 @@ class BoundPlan(_core.Launches):
         for name in names:
             self._planes[name].fill(0)
 
-    def _launch(self, stream: Any = None, *, grid: Any = None, block: Any = None) -> None:
-        for name, value in (("stream", stream), ("grid", grid)):
-            if value is not None:
-                raise ValueError(refusal("BoundPlan.launch", name, repr(value), "None on a host plan",
-                                         f"leave {name}= out"))
+    def _launch(self, *args: Any, **kw: Any) -> None:
+        door, wanted = "BoundPlan.launch", ("stream", "grid", "block")
+        if len(args) > 1:
+            raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name", "at most one, stream"))
+        for name in kw:
+            if name not in wanted or (args and name == "stream"):
+                raise ArgumentError(refusal(door, f"argument {name!r}", "a keyword it does not take or has already",
+                                            f"some of {wanted}"))
+        given = dict(zip(wanted, args, strict=False)) | kw
+        for name in ("stream", "grid"):
+            if given.get(name) is not None:
+                raise ValueError(refusal(door, name, shown(given[name]), "None on a host plan", f"leave {name}= out"))
         self.launch()
 
     def _moved(self, index: int) -> NoReturn:

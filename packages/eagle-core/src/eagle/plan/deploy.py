@@ -85,7 +85,8 @@ class AutoPlan(_core.Calls):
 
     def bind(self, *, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
         """:meth:`Plan.bind` of the plan that :meth:`select` picks."""
-        return self.select(planes).bind(device=device, layout=layout, **planes)
+        chosen = self.select(planes)
+        return BoundPlan(chosen, "AutoPlan.bind", chosen.given("AutoPlan.bind", device, planes), layout)
 
     def bind_args(self, args: Sequence[Any], kw: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name. Positions are the kernel's required parameters, in order.
@@ -155,16 +156,13 @@ class AutoPlan(_core.Calls):
         return names.index(tree) if isinstance(tree, str) else RETURN_TREE
 
     def _run(self, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
-        return self.select(planes)._run(*args, device=device, layout=layout, **planes)
+        return self.select(planes).run_by_name("AutoPlan.run", args, device, layout, planes)
 
     def _call(self, *args: Any, device: int | None = None, layout: str | None = None, **kw: Any) -> Any:
         door = f"{self._name}()"
         given = self.bind_args(args, kw)
         chosen = self.select(given)
-        if device is not None:
-            raise BufferRefused(refusal(door, "device", repr(device), "none on a host plan", "leave device= out"))
-        given = {name: value for name, value in given.items() if name not in chosen.signature.unread}
-        planes = run_planes(door, chosen, given, layout, "call")
+        planes = run_planes(door, chosen, chosen.given(door, device, given), layout, "call")
         if self.kernel is not None and self.kernel.returns is not None:
             return self.returned(planes)
         return results(chosen.signature, planes)

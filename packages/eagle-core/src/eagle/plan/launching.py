@@ -62,13 +62,13 @@ def typed(slot: Slot, value: Any) -> Slot:
     return slot if slot.declared or value is None or not slot.is_plane else replace(slot, dtype=value.dtype)
 
 
-def samples_of(door: str, slots: tuple[Slot, ...], packed: dict[str, Any], layout: str | None) -> int:
-    """The samples of a call: those of its first input plane, else of its first output; all planes must agree.
+def samples_of(door: str, slots: tuple[Slot, ...], packed: dict[str, Any], layout: str | None,
+               n: int | None = None) -> int:
+    """The samples of a call: `n` where that is fixed, else those of its first input plane, else of its first output.
 
-    Raises LayoutError for a plane of another shape, and when no plane tells.
+    Raises LayoutError for a plane of another shape or number of samples, and when no plane tells.
     """
     planes = [slot for slot in slots if slot.is_plane and slot.name in packed]
-    n: int | None = None
     for slot in sorted(planes, key=lambda slot: slot.is_output):
         n = values.check_shape(door, slot, packed[slot.name], n, layout)
     if n is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from .. import _core, backends
-from ..errors import ArgumentError, BufferRefused, refusal
+from ..errors import ArgumentError, BufferRefused, refusal, shown
 from ..exec import HostTeam, Partition, Structure, check_placement
 from . import values
 from .bound import BoundPlan
@@ -88,19 +88,24 @@ class Plan(_core.Runs):
 
         Raises what :meth:`run` raises, and BufferRefused for an array that would have to be converted.
         """
-        return BoundPlan(self, "Plan.bind", self._given("Plan.bind", device, planes), layout)
+        return BoundPlan(self, "Plan.bind", self.given("Plan.bind", device, planes), layout)
+
+    def run_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None,
+                    planes: dict[str, Any]) -> Any:
+        """What :meth:`run` does, for the door named `door`."""
+        if args:
+            raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name", "names only",
+                                        f"name them: {', '.join(f'{n}=...' for n in self.signature.names)}"))
+        return results(self.signature, run_planes(door, self, self.given(door, device, planes), layout, "run"))
+
+    def given(self, door: str, device: Any, planes: dict[str, Any]) -> dict[str, Any]:
+        """`planes` without those the kernel declares and never reads. BufferRefused for a `device`."""
+        if device is not None:
+            raise BufferRefused(refusal(door, "device", shown(device), "none on a host plan", "leave device= out"))
+        return {name: value for name, value in planes.items() if name not in self.signature.unread}
 
     def _run(self, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
-        if args:
-            raise ArgumentError(refusal("Plan.run", "arguments", f"{len(args)} without a name", "names only",
-                                        f"name them: {', '.join(f'{n}=...' for n in self.signature.names)}"))
-        given = self._given("Plan.run", device, planes)
-        return results(self.signature, run_planes("Plan.run", self, given, layout, "run"))
-
-    def _given(self, door: str, device: Any, planes: dict[str, Any]) -> dict[str, Any]:
-        if device is not None:
-            raise BufferRefused(refusal(door, "device", repr(device), "none on a host plan", "leave device= out"))
-        return {name: value for name, value in planes.items() if name not in self.signature.unread}
+        return self.run_by_name("Plan.run", args, device, layout, planes)
 
     def kernel_for(self, slots: tuple[Slot, ...]) -> _core.Kernel:
         """The prepared entry for these slots, which are the declared ones unless a plane declares no dtype."""
@@ -153,11 +158,11 @@ def plan(plugin: Any, *, structure: Structure, inner: Structure | None = None, n
     if npartitions > 1 and getattr(plugin, "abi_tag", None) == "aether-abi/1":
         raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a legacy aether-abi/1 plugin"))
     if policy not in POLICIES:
-        raise ValueError(refusal(door, "policy", repr(policy), f"one of {POLICIES}"))
+        raise ValueError(refusal(door, "policy", shown(policy), f"one of {POLICIES}"))
     if inner is not None:
-        raise ValueError(refusal(door, "inner", repr(inner), "None", "only rank plans have an inner structure"))
+        raise ValueError(refusal(door, "inner", shown(inner), "None", "only rank plans have an inner structure"))
     if not isinstance(structure, Structure):
-        raise TypeError(refusal(door, "structure", repr(structure), "a Structure", "eagle.exec.HostTeam"))
+        raise TypeError(refusal(door, "structure", shown(structure), "a Structure", "eagle.exec.HostTeam"))
     check_placement(plugin.exec_access, structure, npartitions)
     entry = getattr(plugin, "host_entry", None)
     if not isinstance(entry, int) or entry <= 0:
@@ -174,7 +179,7 @@ def is_hawk_kernel(value: Any) -> bool:
 
 def _positive(door: str, name: str, value: Any, *, least: int = 1) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(refusal(door, name, repr(value), "an integer"))
+        raise TypeError(refusal(door, name, shown(value), "an integer"))
     if value < least:
         raise ValueError(refusal(door, name, str(value), f"at least {least}"))
     return value
@@ -188,7 +193,7 @@ def _read_partitions(door: str, partitions: Any) -> tuple[Partition, ...] | None
         cut = tuple(Partition(*(_positive(door, "partitions", v, least=0) for v in triple)) for triple in partitions)
         n = cut[0].n_samples
     except (TypeError, IndexError) as error:
-        raise ValueError(refusal(door, "partitions", repr(partitions),
+        raise ValueError(refusal(door, "partitions", shown(partitions),
                                  "(base, count, n) triples of integers, at least one")) from error
     expected = 0
     for part in sorted(cut):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, BufferRefused, LayoutError, PerformanceWarning, refusal
+from ..errors import ArgumentError, BufferRefused, LayoutError, PerformanceWarning, refusal, shown
 from .signature import Signature, Slot
 
 __all__ = ["bound_plane", "caller_level", "check_layout", "check_names", "check_overlap", "check_shape", "input_plane", "output_plane",
@@ -42,7 +42,7 @@ def check_names(door: str, signature: Signature, given: Iterable[str], omissible
 
 def check_layout(door: str, layout: Any) -> None:
     if not (layout is None or isinstance(layout, str)) or layout not in LAYOUTS:
-        raise LayoutError(refusal(door, "layout", repr(layout), '"samples_last" or None',
+        raise LayoutError(refusal(door, "layout", shown(layout), '"samples_last" or None',
                                   "planes are component-major, (w, n); pass np.ascontiguousarray(x.T) for one that "
                                   "is sample-major"))
 
@@ -72,7 +72,7 @@ def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray
             raise TypeError(refusal(door, what, "a list of objects", "a list of numbers"))
         return array
     if isinstance(value, int | float | np.generic):
-        raise TypeError(refusal(door, what, f"the number {value!r}", "an array with a value for each sample",
+        raise TypeError(refusal(door, what, f"the number {shown(value)}", "an array with a value for each sample",
                                 "a value shared by all samples is a Param; one sample is np.array([x])"))
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     raise TypeError(refusal(door, what, f"an object of {kind}", "a numpy array",
@@ -129,13 +129,14 @@ def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: b
         raise BufferRefused(refusal(door, what, _array_text(array), str(wanted), fix))
     if wanted.kind == "f":
         if found.kind == "b":
-            raise BufferRefused(refusal(door, what, "bool", str(wanted), f"{slot.name}.astype({wanted.name!r})"))
+            raise BufferRefused(refusal(door, what, "bool", str(wanted),
+                                f"convert it with {slot.name}.astype({wanted.name!r})"))
         if found.kind == "f":
             if found.itemsize > wanted.itemsize and not is_list:
-                raise BufferRefused(refusal(
-                    door, what, str(found), str(wanted),
-                    f"build the kernel in {found}: eagle.deploy(k, scalar_type={found.name!r}), or convert with "
-                    f"{slot.name}.astype({wanted.name!r})"))
+                build = f"build the kernel in it: eagle.deploy(k, scalar_type={found.name!r}), or "
+                raise BufferRefused(refusal(door, what, str(found), str(wanted),
+                                            f"{build if found == np.float64 else ''}convert it with "
+                                            f"{slot.name}.astype({wanted.name!r})"))
             if not is_list:
                 warnings.warn(f"{door}: {what} is {found}; it is converted to {wanted} at each call. Pass {wanted}, or "
                               f"build in {found}", PerformanceWarning, stacklevel=caller_level())
@@ -143,7 +144,8 @@ def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: b
         return _exact(door, slot, array)
     if is_list or (found.kind in "iu" and wanted.kind in "iu"):
         return _exact(door, slot, array)
-    raise BufferRefused(refusal(door, what, str(found), str(wanted), f"{slot.name}.astype({wanted.name!r})"))
+    raise BufferRefused(refusal(door, what, str(found), str(wanted),
+                                f"convert it with {slot.name}.astype({wanted.name!r})"))
 
 
 def _exact(door: str, slot: Slot, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -183,7 +185,7 @@ def _lossy(array: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> np.ndarray[Any
 def output_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
     """The array a kernel writes in place: writable, of the exact dtype, C-contiguous."""
     if isinstance(value, int | float | complex | np.generic):
-        raise BufferRefused(refusal(door, _plane_text(slot), f"the number {value!r}", "a writable array",
+        raise BufferRefused(refusal(door, _plane_text(slot), f"the number {shown(value)}", "a writable array",
                                     "leave it out to have it returned, or pass an array"))
     return bound_plane(door, slot, value)
 
@@ -201,7 +203,8 @@ def bound_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
     if not array.flags.c_contiguous or not array.flags.aligned:
         raise BufferRefused(refusal(door, what, f"strides {array.strides} for shape {array.shape}",
                                     "a C-contiguous, aligned array", f"np.ascontiguousarray({slot.name})"))
-    return array if passes else array.view(slot.dtype)
+    # The caller's own object where possible: a launch then sees it change.
+    return array if passes or array.dtype.num == slot.dtype.num else array.view(slot.dtype)
 
 
 def word_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
@@ -227,18 +230,18 @@ def uniform_value(door: str, slot: Slot, value: Any) -> float | int:
             whole = int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else \
                 operator.index(value)
         except TypeError:
-            raise TypeError(refusal(door, what, repr(value), "an integer")) from None
+            raise TypeError(refusal(door, what, shown(value), "an integer")) from None
         if not -2**63 <= whole < 2**63:
-            raise ValueError(refusal(door, what, str(whole), "an integer of 64 bits"))
+            raise ValueError(refusal(door, what, shown(whole), "an integer of 64 bits"))
         return whole
     if isinstance(value, str | bytes | complex | np.complexfloating) or not hasattr(type(value), "__float__"):
-        raise TypeError(refusal(door, what, repr(value), "a number"))
+        raise TypeError(refusal(door, what, shown(value), "a number"))
     try:
         number = float(value)
     except OverflowError:
         number = float("inf")
     if number in (float("inf"), float("-inf")) and not _is_infinite(value) or _overflows(number, slot):
-        raise ValueError(refusal(door, what, repr(value), f"a number {slot.dtype} can hold"))
+        raise ValueError(refusal(door, what, shown(value), f"a number {slot.dtype} can hold"))
     return number
 
 
