@@ -10,6 +10,7 @@ import os
 import sys
 from importlib import import_module
 
+from eagle import _core  # noqa: F401  a broken build shows at once
 from eagle.errors import ArgumentError, BackendUnavailable, BufferRefused, Busy, LayoutError, PerformanceWarning
 
 __all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "LayoutError", "PerformanceWarning",
@@ -51,5 +52,3 @@ def __getattr__(name: str) -> object:
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY, "__version__"})
 
-
-from eagle import _core  # noqa: E402, F401  after errors, which it reads

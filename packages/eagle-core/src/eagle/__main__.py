@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                                 help="how long each backend may take (default: %(default)g)")
     chosen = parser.parse_args(arguments)
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # paths and messages may hold any bytes
     rows = doctor.report(chosen.timeout)
     print(json.dumps({"backends": rows}, indent=2) if chosen.json else doctor.table(rows))
     if warning := doctor.neighbour():

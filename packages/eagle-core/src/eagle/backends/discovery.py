@@ -84,7 +84,6 @@ def _describe(claim: Claim) -> BackendSpec:
     manager = pluggy.PluginManager("eagle")
     manager.add_hookspecs(Hooks)
     manager.register(claim.entry.load(), name=claim.kind)
-    manager.check_pending()
     spec = manager.hook.eagle_backend()
     if spec is None:
         raise TypeError("it has no hook eagle_backend, or the hook returned None; wanted a BackendSpec")
@@ -110,12 +109,7 @@ def _find_plugin(kind: str) -> Plugin:
         return Plugin(claims_, error=f"{claim}: {type(cause).__name__}: {cause}", cause=cause)
 
 
-claims = Once(_read_claims)
-plugin = Once(_find_plugin)
-
-
-def kinds() -> tuple[str, ...]:
-    """Every kind some place names, usable or not, by name. Imports no plug-in and loads nothing."""
+def _read_kinds() -> tuple[str, ...]:
     named = (re.fullmatch(r"EAGLE_BACKEND_([A-Z][A-Z0-9_]*)", name) for name, value in os.environ.items() if value)
     before, after = library_name("x").split("x")
     files = Path(_core.__file__).parent.glob(f"{before}*{after}")
@@ -123,7 +117,18 @@ def kinds() -> tuple[str, ...]:
                          *(file.name.removeprefix(before).removesuffix(after) for file in files)}))
 
 
+claims = Once(_read_claims)
+plugin = Once(_find_plugin)
+_kinds_once = Once(_read_kinds)
+
+
+def kinds() -> tuple[str, ...]:
+    """Every kind some place names, usable or not, sorted; read once. Imports no plug-in and loads nothing."""
+    return _kinds_once()
+
+
 def forget() -> None:
     """Drops what was found; for tests."""
+    _kinds_once.forget()
     claims.forget()
     plugin.forget()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fakes: backend libraries from fake_backend.c, and installed plug-ins that bring them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import eagle
+from eagle.backends import choosing, library_name
+
+SOURCE = Path(__file__).with_name("fake_backend.c")
+INCLUDE = Path(eagle.__file__).parent / "include"
+
+MakeLibrary = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def make_library(tmp_path_factory: pytest.TempPathFactory) -> MakeLibrary:
+    """Compiles fake_backend.c with macros, once for each choice of them: ``make_library("hip", BITS=1)``."""
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    assert shutil.which(compiler[0]), "the tests build fake backends with a C compiler; point $CC at one"
+    root = tmp_path_factory.mktemp("libraries")
+    made: dict[tuple[str, tuple[tuple[str, object], ...]], Path] = {}
+
+    def make(kind: str = "fake", **macros: object) -> Path:
+        key = kind, tuple(sorted(macros.items()))
+        if key not in made:
+            folder = root / str(len(made))
+            folder.mkdir()
+            defines = {"KIND": f'"{kind}"', **macros}
+            made[key] = folder / library_name(kind)
+            subprocess.run([*compiler, "-shared", "-fPIC", "-Wall", "-Werror", f"-I{INCLUDE}", str(SOURCE),
+                            *(f"-D{name}={value}" for name, value in defines.items()), "-o", str(made[key])],
+                           check=True)
+        return made[key]
+
+    return make
+
+
+class Site:
+    """A folder of installed distributions; in this process, and through PYTHONPATH in others."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def install(self, distribution: str, kind: str, source: str, version: str = "1.2") -> str:
+        """Installs a plug-in whose module holds `source`; the module's name."""
+        module = f"plug_in_{distribution.replace('-', '_')}"
+        (self.folder / f"{module}.py").write_text(source)
+        info = self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
+        info.mkdir(exist_ok=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+        with (info / "entry_points.txt").open("a") as points:
+            points.write(f"[eagle.backends]\n{kind} = {module}\n")
+        return module
+
+    def install_backend(self, distribution: str, kind: str, library: Path, **fields: object) -> str:
+        """Installs a well-behaved plug-in for a library."""
+        fields = {"device_types": (77,), **fields}
+        arguments = ", ".join(f"{name}={value!r}" for name, value in fields.items())
+        return self.install(distribution, kind, f"""\
+from eagle.backends import BackendSpec, hookimpl
+
+@hookimpl
+def eagle_backend():
+    return BackendSpec(kind={kind!r}, library={str(library)!r}, {arguments})
+""")
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """An empty Site on the path, with nothing found or loaded before, and nothing kept after."""
+    for name in list(os.environ):
+        if name.startswith("EAGLE_BACKEND_"):
+            monkeypatch.delenv(name)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    choosing.forget()
+    yield Site(tmp_path)
+    choosing.forget()
+    for name in [name for name in sys.modules if name.startswith("plug_in_")]:
+        del sys.modules[name]

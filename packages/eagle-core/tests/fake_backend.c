@@ -1,0 +1,150 @@
+/* A backend in one file; macros choose what is wrong with it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * VERSION      what eagle_backend_version returns
+ * ONLY_VERSION exports nothing else
+ * OMIT_PROBE   leaves out a required symbol
+ * KIND         the kind build_info tells
+ * BITS         the capability bits
+ * STREAMS      exports the stream group but for stream_release when 1, all of it when 2
+ * DEVICES      the device types, comma-separated
+ * BUILD_BYTES  how much of build_info it fills
+ * FAIL         the required call that fails: 1 capabilities, 2 device_types, 3 build_info, 4 probe
+ * PROBE        what probe does besides: abort() or pause() */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "eagle/eagle_backend.h"
+
+#ifndef VERSION
+#define VERSION EAGLE_BACKEND_VERSION
+#endif
+#ifndef KIND
+#define KIND "fake"
+#endif
+#ifndef BITS
+#define BITS 0
+#endif
+#ifndef STREAMS
+#define STREAMS 0
+#endif
+#ifndef DEVICES
+#define DEVICES 77
+#endif
+#ifndef BUILD_BYTES
+#define BUILD_BYTES sizeof(eagle_build_info)
+#endif
+#ifndef FAIL
+#define FAIL 0
+#endif
+#ifndef PROBE
+#define PROBE ((void)0)
+#endif
+
+uint32_t eagle_backend_version(void) { return VERSION; }
+
+#ifndef ONLY_VERSION
+
+static _Thread_local const char *message = "";
+
+static eagle_status fail(eagle_status status, const char *text) {
+    message = text;
+    return status;
+}
+
+const char *eagle_backend_last_error(void) { return message; }
+void eagle_backend_free(void *array) { free(array); }
+
+eagle_status eagle_backend_capabilities(uint64_t *out) {
+    if (FAIL == 1) return fail(EAGLE_ERROR, "no capabilities today");
+    *out = BITS;
+    return EAGLE_OK;
+}
+
+eagle_status eagle_backend_device_types(int32_t *types, int32_t cap, int32_t *count) {
+    static const int32_t mine[] = {DEVICES};
+    if (FAIL == 2) return fail(EAGLE_ERROR, "no device types today");
+    *count = sizeof mine / sizeof *mine;
+    memcpy(types, mine, sizeof *mine * (*count < cap ? *count : cap));
+    return EAGLE_OK;
+}
+
+eagle_status eagle_backend_build_info(eagle_build_info *out) {
+    if (FAIL == 3) return fail(EAGLE_ERROR, "no build info today");
+    const eagle_build_info all = {.abi_version = VERSION, .eagle_version = "9.9.9", .archs = "none", .backend_kind = KIND};
+    const uint32_t bytes = out->struct_size < BUILD_BYTES ? out->struct_size : BUILD_BYTES;
+    memcpy(out, &all, bytes);
+    out->struct_size = bytes;
+    return EAGLE_OK;
+}
+
+#ifndef OMIT_PROBE
+eagle_status eagle_backend_probe(void) {
+    PROBE;
+    return FAIL == 4 ? fail(EAGLE_UNAVAILABLE, "caf\xe9: no device") : EAGLE_OK;
+}
+#endif
+
+eagle_status eagle_backend_device_props(int32_t device, eagle_device_props *out) {
+    if (device < 0 || device > 1) return fail(EAGLE_INVALID_ARGUMENT, "there are two devices");
+    out->device = device;
+    snprintf(out->name, sizeof out->name, "fake device %d", device);
+    return EAGLE_OK;
+}
+
+#if STREAMS
+eagle_status eagle_backend_stream_create(const eagle_stream_desc *desc, eagle_stream *out) {
+    (void)desc, (void)out;
+    return EAGLE_OK;
+}
+eagle_status eagle_backend_stream_ptr(eagle_stream stream, uint64_t *out) {
+    (void)stream, (void)out;
+    return EAGLE_OK;
+}
+eagle_status eagle_backend_stream_synchronize(eagle_stream stream) {
+    (void)stream;
+    return EAGLE_OK;
+}
+#endif
+#if STREAMS == 2
+void eagle_backend_stream_release(eagle_stream stream) { (void)stream; }
+#endif
+
+#ifdef EXTENSIONS
+static int32_t threads = 4;
+eagle_status eagle_backend_team_size(int32_t n, int32_t *previous) {
+    if (n < 0) return fail(-7, "negative team");
+    *previous = threads;
+    if (n > 0) threads = n;
+    return EAGLE_OK;
+}
+
+/* The image is one byte, the status module_load returns; its one function and one datum are called "entry". */
+static int opened = 0;
+eagle_status eagle_backend_module_load(const eagle_module_desc *desc, eagle_module *out) {
+    const eagle_status status = *(const char *)desc->image;
+    if (status != EAGLE_OK) return fail(status, "module_load was told to fail");
+    ++opened;
+    *out = (eagle_module)&opened;
+    return EAGLE_OK;
+}
+eagle_status eagle_backend_module_function(eagle_module module, const char *name, uint64_t *out) {
+    (void)module;
+    if (strcmp(name, "entry") != 0) return fail(EAGLE_INDEX, "no such entry");
+    *out = 1000 + (uint64_t)opened;
+    return EAGLE_OK;
+}
+eagle_status eagle_backend_module_global(eagle_module module, const char *name, uint64_t *ptr, uint64_t *bytes) {
+    *bytes = 8;
+    return eagle_backend_module_function(module, name, ptr);
+}
+void eagle_backend_module_release(eagle_module module) {
+    if (module != NULL) --opened;
+}
+#endif
+
+#endif
