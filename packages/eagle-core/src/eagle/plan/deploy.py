@@ -12,12 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from .. import _core
-from ..errors import ArgumentError, BufferRefused, refusal
+from ..errors import ArgumentError, BufferRefused, refusal, shown
 from ..exec import HostTeam
 from ..registry import load_bundle
 from .bound import BoundPlan
 from .launching import run_planes
-from .plan import Plan, is_hawk_kernel, plan, results
+from .plan import Plan, check_policy, is_hawk_kernel, plan, read_cut, results
 
 __all__ = ["AutoPlan", "auto", "device_resident", "residency"]
 
@@ -206,10 +206,13 @@ def auto(plugin: Any, *, targets: Sequence[str] | None = None, cache_dir: str | 
         if name not in PLAN_KEYWORDS:
             raise ArgumentError(refusal(DOOR, f"argument {name!r}", "an unknown keyword", f"some of "
                                         f"{('targets', 'cache_dir', 'scalar_type', *PLAN_KEYWORDS)}"))
+    read_cut(DOOR, *(plan_kw.get(name, default) for name, default in
+                     (("npartitions", 1), ("partitions", None), ("n_samples", None))))
+    check_policy(DOOR, plan_kw.get("policy", "compensated"))
     if scalar_type is not None and scalar_type not in PRECISIONS:
-        raise ValueError(refusal(DOOR, "scalar_type", repr(scalar_type), f"one of {PRECISIONS}"))
+        raise ValueError(refusal(DOOR, "scalar_type", shown(scalar_type), f"one of {PRECISIONS}"))
     if isinstance(targets, str):
-        raise TypeError(refusal(DOOR, "targets", repr(targets), "a sequence of target names",
+        raise TypeError(refusal(DOOR, "targets", shown(targets), "a sequence of target names",
                                 f"targets=({targets!r},)"))
     if is_hawk_kernel(plugin):
         return _deploy([plugin], targets, cache_dir, scalar_type, plan_kw)[0]
@@ -220,7 +223,7 @@ def auto(plugin: Any, *, targets: Sequence[str] | None = None, cache_dir: str | 
         raise TypeError(refusal(DOOR, "plugin", f"a {type(plugin).__name__}", "a hawk kernel or a built plugin"))
     for name, value in (("targets", targets), ("cache_dir", cache_dir), ("scalar_type", scalar_type)):
         if value is not None:
-            raise ArgumentError(refusal(DOOR, name, f"{value!r} with a built plugin", "nothing: it builds a kernel",
+            raise ArgumentError(refusal(DOOR, name, f"{shown(value)} with a built plugin", "nothing: it builds a kernel",
                                         "pass the kernel, or leave the keyword out"))
     return AutoPlan(plugin, plan_kw)
 
@@ -253,7 +256,7 @@ def _deploy(kernels: list[Any], targets: Sequence[str] | None, cache_dir: Any, s
     with _lock_of(folder):
         bundle = artifact.build_bundle(unique, folder, mode=precision, targets=built)
         if bundle.manifest is None:
-            raise ValueError(refusal(DOOR, "targets", repr(built), "a target that has an entry to run",
+            raise ValueError(refusal(DOOR, "targets", shown(built), "a target that has an entry to run",
                                      'add "host"'))
         plugins = load_bundle(folder)
     plans = []

@@ -145,20 +145,10 @@ def plan(plugin: Any, *, structure: Structure, inner: Structure | None = None, n
         if not hasattr(plugin, attribute):
             raise TypeError(refusal(door, "plugin", f"a {type(plugin).__name__} without {attribute}",
                                     "a loaded kernel", "load one with eagle.load_bundle, or use eagle.deploy"))
-    cut = _read_partitions(door, partitions)
-    npartitions = _positive(door, "npartitions", npartitions)
-    if n_samples is not None:
-        n_samples = _positive(door, "n_samples", n_samples, least=0)
-    if cut is not None:
-        if n_samples is not None and n_samples != cut[0].n_samples:
-            raise ValueError(refusal(door, "n_samples", str(n_samples), f"{cut[0].n_samples}, the partitions' n"))
-        npartitions, n_samples = len(cut), cut[0].n_samples
-    elif n_samples is not None:
-        cut = tuple(Partition(*p) for p in _core.cut(npartitions, (), n_samples))
+    cut, npartitions, n_samples = read_cut(door, npartitions, partitions, n_samples)
     if npartitions > 1 and getattr(plugin, "abi_tag", None) == "aether-abi/1":
         raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a legacy aether-abi/1 plugin"))
-    if policy not in POLICIES:
-        raise ValueError(refusal(door, "policy", shown(policy), f"one of {POLICIES}"))
+    check_policy(door, policy)
     if inner is not None:
         raise ValueError(refusal(door, "inner", shown(inner), "None", "only rank plans have an inner structure"))
     if not isinstance(structure, Structure):
@@ -170,6 +160,27 @@ def plan(plugin: Any, *, structure: Structure, inner: Structure | None = None, n
                                  f"an entry for {structure}", 'build it with targets=("host",)'))
     return Plan(plugin, structure, plugin.exec_access, getattr(plugin, "exec_op", None), cut, npartitions, n_samples,
                 policy=policy)
+
+
+def read_cut(door: str, npartitions: Any = 1, partitions: Any = None, n_samples: Any = None,
+             ) -> tuple[tuple[Partition, ...] | None, int, int | None]:
+    """The explicit partitions, their number and the fixed number of samples that these keywords of plan() mean."""
+    cut = _read_partitions(door, partitions)
+    npartitions = _positive(door, "npartitions", npartitions)
+    if n_samples is not None:
+        n_samples = _positive(door, "n_samples", n_samples, least=0)
+    if cut is not None:
+        if n_samples is not None and n_samples != cut[0].n_samples:
+            raise ValueError(refusal(door, "n_samples", str(n_samples), f"{cut[0].n_samples}, the partitions' n"))
+        return cut, len(cut), cut[0].n_samples
+    if n_samples is not None:
+        cut = tuple(Partition(*part) for part in _core.cut(npartitions, (), n_samples))
+    return cut, npartitions, n_samples
+
+
+def check_policy(door: str, policy: Any) -> None:
+    if policy not in POLICIES:
+        raise ValueError(refusal(door, "policy", shown(policy), f"one of {POLICIES}"))
 
 
 def is_hawk_kernel(value: Any) -> bool:
