@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -47,7 +48,8 @@ void requireCode(const char* name, int64_t code) {
 class HostBlocks {
 public:
     uint64_t allocate(uint64_t bytes) {
-        void* const block = ::operator new(bytes, kAlignment, std::nothrow);
+        const bool possible = bytes <= PTRDIFF_MAX - static_cast<uint64_t>(kAlignment);
+        void* const block = possible ? ::operator new(bytes, kAlignment, std::nothrow) : nullptr;
         if (!block) refuse(EAGLE_ERROR, "bytes is %llu; there is not so much memory", static_cast<unsigned long long>(bytes));
         try {
             const std::lock_guard lock(mutex_);
