@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite is tested by fakes: good ones pass, and each wrong one fails the test that is there for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+INCLUDE = HERE.parent.parent / "packages/eagle-core/include"
+
+
+def build(folder: Path, *defines: str) -> Path:
+    """A fake with these defines."""
+    library = folder / "libeagle_fake.so"
+    command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", f"-I{INCLUDE}"]
+    command += [*(f"-D{name}" for name in defines), str(HERE / "fake.c"), "-o", str(library)]
+    subprocess.run(command, check=True)
+    return library
+
+
+def run(folder: Path, library: Path, *options: str) -> tuple[int, dict[str, Any], str]:
+    """Exit status, report and output of the suite over a library."""
+    report = folder / "report.json"
+    command = [sys.executable, "-m", "pytest", "--pyargs", "eagle_conformance", "--eagle-library", str(library)]
+    command += ["--eagle-report", str(report), "-p", "no:cacheprovider", "-q", *options]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
+    found = json.loads(report.read_text()) if report.exists() else {}
+    return done.returncode, found, done.stdout + done.stderr
+
+
+# ---- good ones -------------------------------------------------------------------------------------------------------
+
+
+def test_the_smallest_backend_passes_and_the_rest_is_refused(tmp_path: Path) -> None:
+    status, report, output = run(tmp_path, build(tmp_path), "--eagle-backend", "fake")
+    assert status == 0, output
+    assert report["suite"] == "0.8.0"
+    assert report["seam"] == "1.6"
+    assert report["backend"] == {
+        "kind": "fake",
+        "file": str(tmp_path / "libeagle_fake.so"),
+        "version": "1.6",
+        "device_types": [1],
+        "groups": [],
+    }
+    assert report["failed"] == report["skips"] == []
+    assert report["by_group"]["refusals"] == {"passed": 12}
+    for group in ("stream", "exec", "device", "interop", "extensions"):
+        assert list(report["by_group"][group]) == ["not_applicable"]
+    assert list(report["by_group"]["required"]) == ["passed"]
+
+
+@pytest.mark.parametrize("define", ["NEWER_MINOR", "OLDER_MINOR", "FULL"])
+def test_other_good_backends_pass(tmp_path: Path, define: str) -> None:
+    status, report, output = run(tmp_path, build(tmp_path, define))
+    assert status == 0, output
+    assert set(report["counts"]) == {"passed", "not_applicable"}
+
+
+# ---- wrong ones ------------------------------------------------------------------------------------------------------
+
+WRONG = {
+    "MAJOR": "test_required.py::test_version_packs_major_one",
+    "MISSING": "test_required.py::test_every_required_symbol_is_exported[probe]",
+    "LYING_BIT": "test_required.py::test_a_set_bit_promises_its_symbols[device]",
+    "RESERVED_BIT": "test_required.py::test_only_known_bits_are_set",
+    "CLEAR_BIT": "test_refusals.py::test_a_group_left_out_does_nothing[graph]",
+    "SHARED_ERROR": "test_required.py::test_the_error_message_belongs_to_its_thread",
+    "OVERRUN": "test_required.py::test_build_info_keeps_to_the_smaller_size[48]",
+    "NULL": "test_required.py::test_a_null_out_pointer_is_refused[build_info-arguments0]",
+    "TYPES_CAP": "test_required.py::test_device_types_writes_at_most_cap[0]",
+    "FLAGS": "test_stream.py::test_an_unknown_flag_is_unsupported[31]",
+    "RELEASE": "test_stream.py::test_release_takes_null",
+    "STALE_HANDLE": "test_stream.py::test_a_released_handle_is_a_bad_handle[stream_ptr]",
+    "TAIL": "test_exec.py::test_a_launch_runs_each_sample_of_its_range_once[77-100003-256]",
+    "TWICE": "test_exec.py::test_a_launch_runs_each_sample_of_its_range_once[0-1-1]",
+    "DIRECTION": "test_interop.py::test_an_unknown_direction_is_refused_even_for_no_bytes[0-4]",
+    "TWO_CALLS": "test_interop.py::test_host_functions_run_once_each_in_stream_order",
+    "TEAM": "test_extensions.py::test_zero_asks_and_a_number_sets",
+}
+NEEDS_FULL = {"FLAGS", "RELEASE", "STALE_HANDLE", "TAIL", "TWICE", "DIRECTION", "TWO_CALLS", "TEAM"}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_backend_fails_the_test_made_for_it(tmp_path: Path, wrong: str) -> None:
+    defines = [f"WRONG_{wrong}", *(["FULL"] if wrong in NEEDS_FULL else [])]
+    module = WRONG[wrong].partition(".py")[0]
+    status, report, output = run(tmp_path, build(tmp_path, *defines), "-k", module)
+    assert status == 1, output
+    assert WRONG[wrong] in report["failed"], output
+    assert report["counts"]["passed"] > 0, "the run goes on after the failure"
+
+
+def test_a_crash_is_one_failed_test_that_names_the_signal(tmp_path: Path) -> None:
+    status, report, output = run(tmp_path, build(tmp_path, "FULL", "WRONG_RELEASE"), "-k", "test_stream")
+    assert (status, report["failed"]) == (1, ["test_stream.py::test_release_takes_null"])
+    assert "eagle_conformance.suite.test_stream:release_null() dies of SIGABRT" in output
+
+
+# ---- skips, options --------------------------------------------------------------------------------------------------
+
+
+def test_without_a_device_the_skips_are_counted_with_their_reason(tmp_path: Path) -> None:
+    status, report, output = run(tmp_path, build(tmp_path, "FULL", "NO_DEVICE"))
+    assert status == 0, output
+    assert report["counts"]["skipped"] == len(report["skips"]) > 100
+    assert {(skip["kind"], skip["reason"]) for skip in report["skips"]} == {("no-device", "the fake has no device")}
+
+
+def test_require_device_makes_them_failures(tmp_path: Path) -> None:
+    status, report, output = run(tmp_path, build(tmp_path, "FULL", "NO_DEVICE"), "--require=device", "-k", "stream")
+    assert status == 1, output
+    assert report["skips"] == []
+    assert "test_stream.py::test_a_desc_may_be_as_short_as_twelve_bytes" in report["failed"]
+    assert "--require=device, and Skipped: no-device: the fake has no device" in output
+
+
+def test_what_cannot_be_opened_is_an_error_of_use(tmp_path: Path) -> None:
+    (tmp_path / "libeagle_text.so").write_text("no library")
+    status, report, output = run(tmp_path, tmp_path / "libeagle_text.so")
+    assert (status, report) == (4, {})
+    assert f"ERROR: cannot open {tmp_path}/libeagle_text.so: " in output
+
+
+def test_without_a_library_the_suite_says_what_it_needs(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "--pyargs", "eagle_conformance", "-p", "no:cacheprovider", "-q", "-x"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert "ERROR: the conformance suite needs --eagle-backend KIND or --eagle-library PATH" in done.stderr
