@@ -1,0 +1,1 @@
+"""Suites: a module each, with `cells(quick) -> list[Cell]`."""
