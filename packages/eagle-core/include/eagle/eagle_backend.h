@@ -74,13 +74,7 @@ enum {
     EAGLE_RESIDENCY_OTHER_DEVICE = 5
 };
 
-enum {
-    EAGLE_REDUCE_F32 = 0,
-    EAGLE_REDUCE_F64 = 1,
-    EAGLE_REDUCE_I32 = 2,
-    EAGLE_REDUCE_I64 = 3,
-    EAGLE_REDUCE_U8 = 4
-};
+enum { EAGLE_REDUCE_F32 = 0, EAGLE_REDUCE_F64 = 1, EAGLE_REDUCE_I32 = 2, EAGLE_REDUCE_I64 = 3, EAGLE_REDUCE_U8 = 4 };
 enum { EAGLE_REDUCE_SUM = 0, EAGLE_REDUCE_MAX = 1, EAGLE_REDUCE_ALL = 2, EAGLE_REDUCE_MIN = 3 };
 enum { EAGLE_POLICY_COMPENSATED = 0, EAGLE_POLICY_ORDERED = 1, EAGLE_POLICY_AUTO = 2 };
 enum { EAGLE_REDUCE_PAIR_OUT = 1 };
@@ -418,7 +412,7 @@ EAGLE_BACKEND_API eagle_status eagle_backend_capturer_graph(eagle_capturer captu
 EAGLE_BACKEND_API eagle_status eagle_backend_captured_is_valid(eagle_captured captured, int32_t *out);
 EAGLE_BACKEND_API void eagle_backend_captured_release(eagle_captured captured);
 
-/* ---- fork: created before the capture starts ---------------------------------------------------------------------- */
+/* ---- fork: created before the capture starts --------------------------------------------------------------------- */
 
 EAGLE_BACKEND_API eagle_status eagle_backend_fork_create(const eagle_fork_desc *desc, eagle_fork *out);
 EAGLE_BACKEND_API eagle_status eagle_backend_fork_fork(eagle_fork fork);
@@ -431,7 +425,7 @@ EAGLE_BACKEND_API void eagle_backend_fork_release(eagle_fork fork);
 EAGLE_BACKEND_API eagle_status eagle_backend_fork_mark(eagle_fork fork, uint64_t producer, uint64_t *mark);
 EAGLE_BACKEND_API eagle_status eagle_backend_fork_wait(eagle_fork fork, uint64_t waiter, uint64_t mark);
 
-/* ---- conditional: created before the capture starts --------------------------------------------------------------- */
+/* ---- conditional: created before the capture starts -------------------------------------------------------------- */
 
 EAGLE_BACKEND_API eagle_status eagle_backend_conditional_create(const eagle_conditional_desc *desc,
                                                                 eagle_conditional *out);
@@ -446,7 +440,7 @@ EAGLE_BACKEND_API eagle_status eagle_backend_conditional_arm_stream(eagle_condit
 EAGLE_BACKEND_API eagle_status eagle_backend_conditional_nodes(eagle_conditional conditional, int64_t which,
                                                                uint64_t **nodes, int64_t *count);
 
-/* ---- attribution ---------------------------------------------------------------------------------------------------- */
+/* ---- attribution ------------------------------------------------------------------------------------------------- */
 
 EAGLE_BACKEND_API eagle_status eagle_backend_capture_snapshot_nodes(uint64_t stream, uint64_t **nodes, int64_t *count);
 EAGLE_BACKEND_API eagle_status eagle_backend_is_node_toggleable(uint64_t node, int32_t *out);
@@ -499,7 +493,7 @@ EAGLE_BACKEND_API eagle_status eagle_backend_host_free(uint64_t ptr);
 /* Runs fn(arg) in stream order; fn must not call the seam and has no way to fail. */
 EAGLE_BACKEND_API eagle_status eagle_backend_host_func(uint64_t stream, void (*fn)(void *), void *arg);
 
-/* ---- filtering: scratch == 0 only writes scratch_bytes ------------------------------------------------------------ */
+/* ---- filtering: scratch == 0 only writes scratch_bytes ----------------------------------------------------------- */
 
 EAGLE_BACKEND_API eagle_status eagle_backend_compact_device(eagle_compact_desc *desc);
 EAGLE_BACKEND_API eagle_status eagle_backend_reorder_device(eagle_reorder_desc *desc);
@@ -508,7 +502,7 @@ EAGLE_BACKEND_API eagle_status eagle_backend_reorder_classes_device(eagle_reorde
 EAGLE_BACKEND_API eagle_status eagle_backend_reset_device(eagle_reorder_desc *desc);
 EAGLE_BACKEND_API eagle_status eagle_backend_pointer_residency(int32_t device, uint64_t ptr, int32_t *out);
 
-/* ---- experimental: each by presence alone, no promise of stability --------------------------------------------------- */
+/* ---- experimental: each by presence alone, no promise of stability ----------------------------------------------- */
 
 EAGLE_BACKEND_API eagle_status eagle_backend_x_captured_debug_dot(eagle_captured captured, const char *path,
                                                                   uint32_t flags);
@@ -545,7 +539,7 @@ EAGLE_BACKEND_API eagle_status eagle_backend_x_composer_member_name(eagle_compos
                                                                     const char **out);
 EAGLE_BACKEND_API void eagle_backend_x_composer_release(eagle_composer composer);
 
-/* ---- extensions: no minor of their own, each by presence alone -------------------------------------------------------- */
+/* ---- extensions: no minor of their own, each by presence alone --------------------------------------------------- */
 
 /* Opens a kernel image; released modules leave their addresses invalid. */
 EAGLE_BACKEND_API eagle_status eagle_backend_module_load(const eagle_module_desc *desc, eagle_module *out);

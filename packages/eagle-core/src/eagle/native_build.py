@@ -48,7 +48,9 @@ class NativeBuildHook(BuildHookInterface[Any]):
         build, prefix = root / "build" / "native", root / "build" / "prefix"
         shutil.rmtree(prefix, ignore_errors=True)
         run = [
-            ["cmake", "-S", str(root / "native"), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+            # Fresh: the cache of an earlier build names tools of an isolated environment that is gone.
+            ["cmake", "--fresh", "-S", str(root / "native"), "-B", str(build), "-G", "Ninja",
+             "-DCMAKE_BUILD_TYPE=Release",
              f"-DCMAKE_INSTALL_PREFIX={prefix}", f"-DEAGLE_INCLUDE_DIR={self._include_dir()}",
              f"-DEAGLE_VERSION={self.metadata.version}", f"-DPython_EXECUTABLE={sys.executable}",
              *shlex.split(os.environ.get("EAGLE_CMAKE_ARGS", ""))],

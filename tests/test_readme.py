@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The README's example prints what the README says, and its two commands are sessions that exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_example_prints_what_is_shown() -> None:
+    done = subprocess.run([sys.executable, str(ROOT / "tools" / "readme.py")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_commands_name_sessions() -> None:
+    sessions = re.findall(r"^def (\w+)\(session: nox\.Session", (ROOT / "noxfile.py").read_text(), re.MULTILINE)
+    named = re.findall(r"nox -s (\w+)", (ROOT / "README.md").read_text())
+    assert named and set(named) <= set(sessions)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_distribution_has_the_license() -> None:
+    text = (ROOT / "LICENSE").read_text()
+    for project in [*(ROOT / "packages").glob("*/pyproject.toml"), *ROOT.glob("conformance/pyproject.toml")]:
+        assert (project.parent / "LICENSE").read_text() == text, project.parent.name
