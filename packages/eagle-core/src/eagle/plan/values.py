@@ -110,13 +110,13 @@ def input_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
     array = _host_array(door, slot, value, lists=True)
     what = _plane_text(slot)
     if not slot.declared and array.dtype.kind in "iub" and array.dtype.isnative:
-        return np.ascontiguousarray(array)
+        return np.asarray(array, order="C")
     converted = _converted(door, slot, array, is_list=isinstance(value, list | tuple))
     if converted is array and (not array.flags.c_contiguous or not array.flags.aligned):
         warnings.warn(f"{door}: {what} is strided; it is copied at each call. Pass a C-contiguous array",
                       PerformanceWarning, stacklevel=caller_level())
         converted = np.array(array, order="C", copy=True)
-    return np.ascontiguousarray(converted).view(slot.dtype)
+    return np.asarray(converted, order="C").view(slot.dtype)
 
 
 def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: bool) -> np.ndarray[Any, Any]:
