@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -283,6 +284,7 @@ def test_a_child_forked_during_a_load_can_load(site: Site, make_library: MakeLib
         child = os.fork()
     if child == 0:
         code = 1
+        signal.alarm(20)  # a child that waits for its parent's lock would wait for ever
         try:
             code = 0 if backends.load("fake").kind == "fake" else 1
         finally:
