@@ -28,9 +28,9 @@ _LAZY = {
     "backends": "eagle.backends",
     "exec": "eagle.exec",
     "load_bundle": "eagle.registry",
-    "num_threads": "eagle.threads",
+    "num_threads": "eagle.exec",
     "plan": "eagle.plan",
-    "set_num_threads": "eagle.threads",
+    "set_num_threads": "eagle.exec",
 }
 
 

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a plan runs and how its samples are cut: structures and partitions."""
+"""Where a plan runs: structures, partitions, and the threads of the host."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from .errors import refusal
+from . import backends
+from .errors import refusal, shown
 
-__all__ = ["ACCESS_CLASSES", "HostTeam", "Partition", "Structure", "check_placement"]
+__all__ = ["ACCESS_CLASSES", "HostTeam", "Partition", "Structure", "check_placement", "num_threads",
+           "set_num_threads"]
+
+MOST_THREADS = 1024
 
 
 class Partition(NamedTuple):
@@ -63,11 +67,34 @@ def check_placement(access: str, structure: Structure | str, npartitions: int = 
     door = "eagle.exec.check_placement"
     name = structure.name if isinstance(structure, Structure) else structure
     if name != HostTeam.name:
-        raise ValueError(refusal(door, "structure", repr(structure), repr(HostTeam.name)))
+        raise ValueError(refusal(door, "structure", shown(structure), repr(HostTeam.name)))
     if access not in ACCESS_CLASSES:
-        raise ValueError(refusal(door, "access", repr(access), f"one of {ACCESS_CLASSES}"))
+        raise ValueError(refusal(door, "access", shown(access), f"one of {ACCESS_CLASSES}"))
     if npartitions < 1:
         raise ValueError(refusal(door, "npartitions", str(npartitions), "at least 1"))
     if access == "cross_sample_write" and npartitions > 1:
         raise ValueError(refusal(door, "npartitions", f"{npartitions} for a {access} kernel on {name}", "1",
                                  "samples that write each other's cells have no combine of partial targets"))
+
+
+def num_threads() -> int:
+    """The threads a host launch may use, the calling one included.
+
+    It starts as ``$EAGLE_NUM_THREADS``, else ``$OMP_NUM_THREADS``, else what the process's CPU affinity and cgroup
+    quota allow. Raises BackendUnavailable without a backend for host memory.
+    """
+    return backends.host().team_size(0)
+
+
+def set_num_threads(n: int) -> int:
+    """Let host launches use `n` threads from now on, and return how many it was before. Results never depend on it.
+
+    Raises TypeError for what is no integer, ValueError outside 1 to 1024, BackendUnavailable without a backend for
+    host memory.
+    """
+    door = "eagle.set_num_threads"
+    if not isinstance(n, int) or isinstance(n, bool):
+        raise TypeError(refusal(door, "n", shown(n), "an integer"))
+    if not 1 <= n <= MOST_THREADS:
+        raise ValueError(refusal(door, "n", str(n), f"1 to {MOST_THREADS}"))
+    return backends.host().team_size(n)

@@ -16,8 +16,6 @@ from .sidecar import MANIFEST_NAME, declaration, read_manifest, read_sidecar
 
 __all__ = ["load_bundle"]
 
-HOST_MEMORY = 1  # DLPack device type
-
 
 def load_bundle(path: str | os.PathLike[str]) -> dict[str, SimpleNamespace]:
     """The kernels of a bundle, as ``{kernel name: plugin}``. `path` is its folder or its ``manifest.json``.
@@ -55,7 +53,7 @@ def _bind_host(door: str, artifact: Path, symbol: Any, plugin: SimpleNamespace) 
         raise ValueError(refusal(door, f"{artifact}, sidecar key 'host_entry'", repr(symbol), "the entry's name"))
     if not artifact.is_file():
         raise FileNotFoundError(refusal(door, str(artifact), "no such file", "the host object", "rebuild the bundle"))
-    backend = backends.load(backends.for_device_type(HOST_MEMORY))
+    backend = backends.host()
     try:
         module = backend.module_load(os.fsencode(artifact))
         tag, sizes = module.global_(TAG_SYMBOL), module.global_(LAYOUT_SYMBOL)

@@ -17,8 +17,6 @@ from .signature import Signature, Slot, read_signature
 __all__ = ["Plan", "plan"]
 
 POLICIES = ("compensated", "ordered", "auto")
-HOST_MEMORY = 1  # DLPack device type
-
 
 class Plan(_core.Runs):
     """A kernel, the structure it runs on and its partitions: what :func:`plan` returns. A frozen value.
@@ -112,7 +110,7 @@ class Plan(_core.Runs):
         if "_kernel" in self.__dict__ and slots == self.signature.slots:
             return self._kernel
         return _core.Kernel(
-            backend=backends.load(backends.for_device_type(HOST_MEMORY)), entry=self.plugin.host_entry,
+            backend=backends.host(), entry=self.plugin.host_entry,
             slots=tuple((s.name, int(s.box), s.dtype.num, s.width, s.start, s.writes, s.is_output, s.zero,
                          s.omissible("run"), s.omissible("call")) for s in slots),
             keepalive=self.plugin, serial=self.access == "cross_sample_write", aliasable=self.signature.aliasable)
