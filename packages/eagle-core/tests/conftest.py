@@ -81,7 +81,8 @@ HIDE_INSTALLED = """\
 from importlib import metadata
 
 _all = metadata.distributions
-metadata.distributions = lambda **given: (d for d in _all(**given) if "eagle_backend_" not in str(getattr(d, "_path", "")))
+metadata.distributions = lambda **given: (
+    d for d in _all(**given) if "eagle_backend_" not in str(getattr(d, "_path", "")))
 """
 
 
@@ -105,6 +106,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _exact_kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Kernels of the tests are built without contraction, so that NumPy gives the same bits, in a cache of their own."""
+    """Kernels are built without contraction, so that NumPy gives the same bits, in a cache of their own."""
     os.environ["HAWK_HOST_PROFILE"] = "native"
     os.environ["HAWK_CACHE_DIR"] = str(tmp_path_factory.getbasetemp().parent / "eagle-kernels")

@@ -48,7 +48,8 @@ FORMS = {
                    "scalar": p["s"] * p["a"]}),
     "mutable with prior": Form(kernels.advance, lambda r, n, t: {"v": _normal(r, t, 3, n), "x": _normal(r, t, 3, n)},
                                {"dt": 0.125}, lambda p: {"x": p["x"] + p["v"] * p["dt"]}),
-    "mutable": Form(kernels.into, lambda r, n, t: {"x": _normal(r, t, n)}, {"a": 3.0}, lambda p: {"y": p["x"] * p["a"]}),
+    "mutable": Form(kernels.into, lambda r, n, t: {"x": _normal(r, t, n)}, {"a": 3.0},
+                    lambda p: {"y": p["x"] * p["a"]}),
     "mutables and a return": Form(
         kernels.mixed, lambda r, n, t: {"x": _normal(r, t, n), "k": _normal(r, t, n)}, {"a": 0.5},
         lambda p: {"y": p["x"] * p["a"], "k": p["k"] + p["x"], "out": p["x"] - p["a"]}),

@@ -42,7 +42,7 @@ def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     ({"x": X * 1j, "a": 1.0, "b": 1.0}, BufferRefused, ["'x'", "complex128", "float64"]),
     ({"x": X.astype(object), "a": 1.0, "b": 1.0}, BufferRefused, ["'x'", "object"]),
     ({"x": X.astype("M8[s]"), "a": 1.0, "b": 1.0}, BufferRefused, ["'x'", "datetime64"]),
-    ({"x": X.astype(np.longdouble), "a": 1.0, "b": 1.0}, BufferRefused, ["'x'", str(np.dtype(np.longdouble)), "float64"]),
+    ({"x": X.astype(np.longdouble), "a": 1.0, "b": 1.0}, BufferRefused, ["'x'", "float64", "astype"]),
     ({"x": np.array([2**53 + 1]), "a": 1.0, "b": 1.0}, BufferRefused, ["'x'", "9007199254740993", "exact"]),
     ({"x": np.array([2**64 - 1], np.uint64), "a": 1.0, "b": 1.0}, BufferRefused, ["'x'", "18446744073709551615"]),
     ({"x": X, "a": np.ones(1), "b": 1.0}, BufferRefused, ["'a'", "(1,)", "one number"]),
@@ -174,7 +174,7 @@ def test_the_call_form() -> None:
         eagle.deploy(kernels.into)(X, np.zeros(5), 2.0)
     with pytest.raises(ArgumentError, match=r"mixed\(\): mutable 'k': found nothing, .* previous value"):
         eagle.deploy(kernels.mixed)(X, a=2.0)
-    with pytest.raises(ArgumentError, match="names only for a built plugin"):
+    with pytest.raises(ArgumentError, match="names only: a built plugin"):
         eagle.deploy(plan.plugin)(X, 2.0, 1.0)
 
 

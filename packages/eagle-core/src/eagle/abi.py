@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .errors import refusal
+from eagle.errors import refusal
 
 __all__ = ["ABI_TAG_V1", "ABI_TAG_V2", "LAYOUT_FIELDS", "LAYOUT_SIZES", "LAYOUT_SYMBOL", "TAG_SYMBOL", "check_exports"]
 

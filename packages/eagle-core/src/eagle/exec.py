@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from . import backends
-from .errors import refusal, shown
+from eagle import backends
+from eagle.errors import refusal, shown
 
 __all__ = ["ACCESS_CLASSES", "HostTeam", "Partition", "Structure", "check_placement", "num_threads",
            "set_num_threads"]
@@ -18,7 +18,7 @@ class Partition(NamedTuple):
     """The range of one launch: samples ``[base, base + count)`` of `n_samples`."""
 
     base: int = 0
-    count: int = 0
+    count: int = 0  # type: ignore[assignment]  # instead of tuple.count
     n_samples: int = 0
 
     @classmethod

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from . import _core, backends
-from .abi import LAYOUT_SIZES, LAYOUT_SYMBOL, TAG_SYMBOL, check_exports
-from .errors import BackendUnavailable, refusal
-from .sidecar import MANIFEST_NAME, declaration, read_manifest, read_sidecar
+from eagle import backends
+from eagle.abi import LAYOUT_SIZES, LAYOUT_SYMBOL, TAG_SYMBOL, check_exports
+from eagle.errors import BackendUnavailable, refusal
+from eagle.sidecar import MANIFEST_NAME, declaration, read_manifest, read_sidecar
 
 __all__ = ["load_bundle"]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from .abi import ABI_TAG_V1, ABI_TAG_V2
-from .dtypes import SCALAR_TYPES
-from .errors import refusal
+from eagle.abi import ABI_TAG_V1, ABI_TAG_V2
+from eagle.dtypes import SCALAR_TYPES
+from eagle.errors import refusal
 
 __all__ = ["declaration", "read_json", "read_manifest", "read_sidecar"]
 
@@ -24,7 +24,8 @@ def read_json(door: str, path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_bytes())
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise ValueError(refusal(door, str(path), f"no JSON ({error})", "a JSON object", "rebuild the bundle")) from None
+        raise ValueError(refusal(door, str(path), f"no JSON ({error})", "a JSON object",
+                                 "rebuild the bundle")) from None
     if not isinstance(document, dict):
         raise ValueError(refusal(door, str(path), f"a JSON {type(document).__name__}", "a JSON object"))
     return document

@@ -17,5 +17,5 @@ from eagle.backends.discovery import kinds
 from eagle.backends.loading import has, info, load, spec
 from eagle.backends.spec import BackendSpec, hookimpl, library_name
 
-__all__ = ["BackendSpec", "for_device_type", "for_format", "has", "hookimpl", "host", "info", "kinds", "library_name", "load",
-           "resolve", "spec"]
+__all__ = ["BackendSpec", "for_device_type", "for_format", "has", "hookimpl", "host", "info", "kinds", "library_name",
+           "load", "resolve", "spec"]

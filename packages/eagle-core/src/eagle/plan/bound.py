@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .. import _core
-from ..errors import ArgumentError, BufferRefused, refusal, shown
-from ..exec import Partition
-from . import values
-from .launching import samples_of, typed
+from eagle import _core
+from eagle.errors import ArgumentError, BufferRefused, refusal, shown
+from eagle.exec import Partition
+from eagle.plan import values
+from eagle.plan.launching import samples_of, typed
 
 if TYPE_CHECKING:
-    from .plan import Plan
+    from eagle.plan.plan import Plan
 
 __all__ = ["BoundPlan"]
 

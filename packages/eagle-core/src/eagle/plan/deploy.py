@@ -11,13 +11,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from .. import _core
-from ..errors import ArgumentError, BufferRefused, refusal, shown
-from ..exec import HostTeam
-from ..registry import load_bundle
-from .bound import BoundPlan
-from .launching import run_planes
-from .plan import Plan, check_policy, is_hawk_kernel, plan, read_cut, results
+from eagle import _core
+from eagle.errors import ArgumentError, BufferRefused, refusal, shown
+from eagle.exec import HostTeam
+from eagle.plan.bound import BoundPlan
+from eagle.plan.launching import run_planes
+from eagle.plan.plan import Plan, check_policy, is_hawk_kernel, plan, read_cut, results
+from eagle.registry import load_bundle
 
 __all__ = ["AutoPlan", "auto", "device_resident", "residency"]
 
@@ -91,18 +91,20 @@ class AutoPlan(_core.Calls):
     def bind_args(self, args: Sequence[Any], kw: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name. Positions are the kernel's required parameters, in order.
 
-        Raises ArgumentError for unknown, doubled and surplus arguments.
+        Raises ArgumentError for doubled and surplus arguments.
         """
-        door = f"{self._name}()"
-        positional = self._positional
-        if args and positional is None:
-            raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name", "names only for a built plugin",
-                                        f"name them: {self.host.signature.names}"))
-        if len(args) > len(positional or ()):
+        door, positional = f"{self._name}()", self._positional
+        if positional is None:
+            if args:
+                raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name",
+                                            "names only: a built plugin has no order of parameters",
+                                            f"name them: {self.host.signature.names}"))
+            return kw
+        if len(args) > len(positional):
             raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name",
-                                        f"at most {len(positional or ())}: {list(positional or ())}",
+                                        f"at most {len(positional)}: {list(positional)}",
                                         "pass outputs and masks by name"))
-        bound = dict(zip(positional or (), args, strict=False))
+        bound = dict(zip(positional, args, strict=False))
         for name in kw:
             if name in bound:
                 raise ArgumentError(refusal(door, f"argument {name!r}", "two values", "one"))
@@ -223,8 +225,8 @@ def auto(plugin: Any, *, targets: Sequence[str] | None = None, cache_dir: str | 
         raise TypeError(refusal(DOOR, "plugin", f"a {type(plugin).__name__}", "a hawk kernel or a built plugin"))
     for name, value in (("targets", targets), ("cache_dir", cache_dir), ("scalar_type", scalar_type)):
         if value is not None:
-            raise ArgumentError(refusal(DOOR, name, f"{shown(value)} with a built plugin", "nothing: it builds a kernel",
-                                        "pass the kernel, or leave the keyword out"))
+            raise ArgumentError(refusal(DOOR, name, f"{shown(value)} with a built plugin",
+                                        "nothing: it says how to build", "pass the kernel, or leave the keyword out"))
     return AutoPlan(plugin, plan_kw)
 
 
@@ -252,7 +254,8 @@ def _deploy(kernels: list[Any], targets: Sequence[str] | None, cache_dir: Any, s
     precision = scalar_type or "float64"
     built = tuple(targets) if targets is not None else ("host",)
     unique = list({id(kernel): kernel for kernel in kernels}.values())
-    folder = Path(cache_dir if cache_dir is not None else default_cache_dir()) / "bundles" / _key(unique, built, precision)
+    cache = Path(cache_dir if cache_dir is not None else default_cache_dir())
+    folder = cache / "bundles" / _key(unique, built, precision)
     with _lock_of(folder):
         bundle = artifact.build_bundle(unique, folder, mode=precision, targets=built)
         if bundle.manifest is None:
@@ -276,7 +279,7 @@ def _key(kernels: list[Any], targets: tuple[str, ...], precision: str) -> str:
     """The name of a bundle's folder: a digest of everything the build depends on."""
     from importlib.metadata import version
 
-    from hawk.artifact.bundle import declaration_digest
+    from hawk.artifact.unit_cache import declaration_digest
     from hawk.compile.toolchain import host_profile, opt_level
 
     facts: list[object] = [version("raptor-hawk"), targets, precision, host_profile(), opt_level()]

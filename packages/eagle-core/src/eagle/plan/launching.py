@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _core
-from ..errors import LayoutError, PerformanceWarning, refusal
-from . import values
-from .signature import Slot
+from eagle import _core
+from eagle.errors import LayoutError, PerformanceWarning, refusal
+from eagle.plan import values
+from eagle.plan.signature import Slot
 
 if TYPE_CHECKING:
-    from .plan import Plan
+    from eagle.plan.plan import Plan
 
 __all__ = ["run_planes", "samples_of"]
 

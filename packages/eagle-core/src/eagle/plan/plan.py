@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from .. import _core, backends
-from ..errors import ArgumentError, BufferRefused, refusal, shown
-from ..exec import HostTeam, Partition, Structure, check_placement
-from . import values
-from .bound import BoundPlan
-from .launching import run_planes
-from .signature import Signature, Slot, read_signature
+from eagle import _core, backends
+from eagle.errors import ArgumentError, BufferRefused, refusal, shown
+from eagle.exec import Partition, Structure, check_placement
+from eagle.plan.bound import BoundPlan
+from eagle.plan.launching import run_planes
+from eagle.plan.signature import Signature, Slot, read_signature
 
 __all__ = ["Plan", "plan"]
 
@@ -36,6 +35,7 @@ class Plan(_core.Runs):
     gather: bool
     policy: str
     signature: Signature
+    _kernel: _core.Kernel
     _fields = ("plugin", "structure", "access", "op", "partitions", "npartitions", "n_samples", "inner", "gather",
                "policy")
 

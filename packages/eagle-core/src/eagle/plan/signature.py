@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import roles
-from ..abi import ABI_TAG_V2
-from ..dtypes import PLANE_DTYPES, np_dtype
-from ..errors import refusal
+from eagle import roles
+from eagle.abi import ABI_TAG_V2
+from eagle.dtypes import PLANE_DTYPES, np_dtype
+from eagle.errors import refusal
 
 __all__ = ["Box", "Signature", "Slot", "read_signature"]
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, BufferRefused, LayoutError, PerformanceWarning, refusal, shown
-from .signature import Signature, Slot
+from eagle.errors import ArgumentError, BufferRefused, LayoutError, PerformanceWarning, refusal, shown
+from eagle.plan.signature import Signature, Slot
 
-__all__ = ["bound_plane", "caller_level", "check_layout", "check_names", "check_overlap", "check_shape", "input_plane", "output_plane",
-           "uniform_value", "word_plane"]
+__all__ = ["bound_plane", "caller_level", "check_layout", "check_names", "check_overlap", "check_shape", "input_plane",
+           "output_plane", "uniform_value", "word_plane"]
 
 LAYOUTS = (None, "samples_last")
 
