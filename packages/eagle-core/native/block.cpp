@@ -197,7 +197,8 @@ bool Block::intact(std::size_t* moved) const {
         int64_t n = 0;
         const Slot& slot = slots[i];
         const void* packed = slot.box == Box::Mirror ? boxes_[i].mirror.data : boxes_[i].handle.data;
-        if (!is_plane_of(slot, planes_[i], &n) || n != (slot.box == Box::Cell ? 1 : n_) || PyArray_DATA(as_array(planes_[i])) != packed) {
+        if (!is_plane_of(slot, planes_[i], &n) || n != (slot.box == Box::Cell ? 1 : n_) ||
+            PyArray_DATA(as_array(planes_[i])) != packed) {
             *moved = i;
             return false;
         }

@@ -4,7 +4,8 @@
 //
 // Each door tries the exact case in C: numpy arrays of the declared dtype, C order and shape, numbers for uniforms.
 // Anything else, and every refusal, goes to the Python method of the same name with an underscore, before anything was
-// written. Python subclasses provide those: `_run(**planes)`, `_call(*args, **planes)`, `_launch(...)`, `_moved(index)`.
+// written. Python subclasses provide those: `_run(**planes)`, `_call(*args, **planes)`, `_launch(...)`,
+// `_moved(index)`.
 #define EAGLE_IMPORTS_NUMPY
 #include "calls.h"
 
@@ -34,8 +35,7 @@ constexpr std::size_t kSites = 4;
 constexpr int kRunResult = -1, kReturnTree = -2;
 
 struct RunsObject {
-    PyObject_HEAD
-    vectorcallfunc call;
+    PyObject_HEAD vectorcallfunc call;
     KernelObject* kernel;
     Cut* cut;
     std::vector<int16_t>* order;  // call form: the slot of each positional argument
@@ -49,7 +49,8 @@ bool resolve(const RunsObject* self, Py_ssize_t given, PyObject* names, std::vec
     const std::vector<Slot>& slots = *self->kernel->slots;
     position.assign(slots.size(), -1);
     if (given > static_cast<Py_ssize_t>(self->order->size())) return false;
-    for (Py_ssize_t i = 0; i < given; ++i) position[static_cast<std::size_t>((*self->order)[i])] = static_cast<int16_t>(i);
+    for (Py_ssize_t i = 0; i < given; ++i)
+        position[static_cast<std::size_t>((*self->order)[i])] = static_cast<int16_t>(i);
     const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
     for (Py_ssize_t k = 0; k < named; ++k) {
         PyObject* name = PyTuple_GET_ITEM(names, k);
@@ -263,15 +264,13 @@ PyType_Spec calls_spec = {"eagle._core.Calls", sizeof(RunsObject), 0,
 
 /// A packed block that several launches may use at once: rebinding swaps it, and each launch holds its own.
 struct BoundObject {
-    PyObject_HEAD
-    KernelObject* kernel;
+    PyObject_HEAD KernelObject* kernel;
     Block* block;
     Cut* cut;
 };
 
 struct LaunchesObject {
-    PyObject_HEAD
-    BoundObject* bound;
+    PyObject_HEAD BoundObject* bound;
 };
 
 PyTypeObject* BoundType = nullptr;
@@ -336,8 +335,7 @@ PyType_Spec bound_spec = {"eagle._core.Bound", sizeof(BoundObject), 0,
 
 PyObject* launches_launch(PyObject* object, PyObject* const* args, Py_ssize_t given, PyObject* names) {
     auto* self = reinterpret_cast<LaunchesObject*>(object);
-    if (given || names || !self->bound)
-        return guarded([&] { return careful(object, str_launch, args, given, names); });
+    if (given || names || !self->bound) return guarded([&] { return careful(object, str_launch, args, given, names); });
     BoundObject* bound = self->bound;
     std::size_t moved = 0;
     if (!bound->block->intact(&moved)) {

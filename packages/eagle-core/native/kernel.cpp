@@ -15,9 +15,9 @@ PyTypeObject* KernelType = nullptr;
 
 namespace {
 
-constexpr double kPieceNs = 4000;               // work that is worth handing to another thread
-constexpr int64_t kPieceBytes = 128 * 1024;     // the same for kernels that only move memory
-constexpr double kLaunchNs = 60;                // what an empty launch measures
+constexpr double kPieceNs = 4000;            // work that is worth handing to another thread
+constexpr int64_t kPieceBytes = 128 * 1024;  // the same for kernels that only move memory
+constexpr double kLaunchNs = 60;             // what an empty launch measures
 constexpr uint32_t kOnePiece = std::numeric_limits<uint32_t>::max();
 
 /// One seam launch a partition; a serial kernel's range ascends in pieces that each count as one.

@@ -16,11 +16,11 @@ namespace eagle::core {
 
 /// How a slot rides in the argument block.
 enum class Box : int {
-    Handle,     ///< one cell per sample
-    Mirror,     ///< `width` components per sample, component-major
-    Float64,    ///< a uniform by value
-    Float32,    ///< a uniform by value
-    Int64,      ///< a uniform by value
+    Handle,   ///< one cell per sample
+    Mirror,   ///< `width` components per sample, component-major
+    Float64,  ///< a uniform by value
+    Float32,  ///< a uniform by value
+    Int64,    ///< a uniform by value
     SampleCount,
     Cell,  ///< a one-cell buffer the block itself owns
 };
@@ -77,14 +77,13 @@ struct Cut {
 };
 
 struct KernelObject {
-    PyObject_HEAD
-    PyObject* backend;    ///< _core.Backend
-    PyObject* keepalive;  ///< whatever the entry points into
+    PyObject_HEAD PyObject* backend;  ///< _core.Backend
+    PyObject* keepalive;              ///< whatever the entry points into
     const Backend* seam;
     uint64_t entry;
     int64_t bytes_per_sample;
-    bool serial;      ///< one ascending range on one thread
-    bool aliasable;   ///< an input may be the very array of the output
+    bool serial;     ///< one ascending range on one thread
+    bool aliasable;  ///< an input may be the very array of the output
     std::vector<Slot>* slots;
     Pace* pace;
 };
