@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <exception>
 
@@ -75,13 +74,8 @@ public:
     }
 
 private:
-    using Clock = std::chrono::steady_clock;
-
     static constexpr std::int64_t kPiecesEach = 16;
-    // Waking a sleeper costs the caller a few microseconds and takes some more to have an effect. So it is done for
-    // launches that are long by their count, and for those that turn out to be.
-    static constexpr std::int64_t kBigCount = std::int64_t{1} << 18;
-    static constexpr std::chrono::microseconds kLong{10};
+    static constexpr std::int64_t kBigCount = std::int64_t{1} << 18;  ///< worth waking sleepers for, whatever the kernel
 
     std::int64_t runBegin(std::int64_t run) const { return cut_.pieces() * run / runs_; }
 
@@ -92,16 +86,14 @@ private:
 
     void work(int self) noexcept {
         try {
-            const bool watch = self == 0 && !big_;
             if (self == 0 && big_) team_.wake();
-            takeAll(self, watch);
+            takeAll(self);
         } catch (...) {
             if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
         }
     }
 
-    void takeAll(int self, bool watch) {
-        const Clock::time_point start = watch ? Clock::now() : Clock::time_point();
+    void takeAll(int self) {
         for (std::int64_t help = 0; help < runs_; ++help) {
             const std::int64_t run = (self + help) % runs_, end = runBegin(run + 1);
             std::atomic<std::int64_t>& next = team_.counters()[run].value;
@@ -109,10 +101,7 @@ private:
                 const std::int64_t piece = next.fetch_add(1, std::memory_order_relaxed);
                 if (piece >= end) break;
                 call(piece);
-                if (watch && Clock::now() - start > kLong) {
-                    team_.wake();
-                    watch = false;
-                }
+                if (self == 0) team_.wakeIfLong();
             }
         }
     }

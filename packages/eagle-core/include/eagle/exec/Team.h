@@ -18,6 +18,7 @@
 
 #include "eagle/exec/Fork.h"
 #include "eagle/exec/OpenMp.h"
+#include "eagle/exec/Processor.h"
 #include "eagle/exec/TeamSize.h"
 
 #if __has_include(<signal.h>) && __has_include(<pthread.h>)
@@ -26,17 +27,6 @@
 #endif
 
 namespace eagle::exec {
-
-/// Tells the processor that this is a spin loop.
-inline void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("isb" ::: "memory");
-#else
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-#endif
-}
 
 /// While it lives, threads are born with asynchronous signals blocked: those belong to the host program's threads.
 class SignalsBlocked {
@@ -123,16 +113,31 @@ public:
     void run(Work work, void* job) {
         work_ = work;
         job_ = job;
+        const bool watch = someoneSleeps();
+        if (watch) noteStart();
         const std::uint32_t generation = (state_.load(std::memory_order_relaxed) + kGeneration) & ~(kGeneration - 1);
         state_.store(generation | kOpen, std::memory_order_seq_cst);
         work(job, 0);
         close();
+        if (watch) lastEnd_ = Clock::now();
     }
 
-    /// Called by work(): asks sleepers to join the open job. Costs the caller one system call at most.
+    /// Called by participant 0 at work: asks sleepers to join. Costs it one system call at most, and perhaps its place.
     void wake() {
+        if (!someoneSleeps()) return;
+        callersProcessor_.store(currentProcessor(), std::memory_order_relaxed);
         wakes_.fetch_add(1, std::memory_order_seq_cst);
         wakes_.notify_one();
+    }
+
+    /// The same once it has worked for as long as waking takes, be it in many launches: a job that goes on like this is
+    /// worth it, and one that ends soon has lost nothing.
+    void wakeIfLong() {
+        if (!someoneSleeps()) return;
+        const Clock::time_point now = Clock::now();
+        if (now - busySince_ < kWakeTakes) return;
+        busySince_ = now;
+        wake();
     }
 
     Team(const Team&) = delete;
@@ -144,6 +149,7 @@ private:
     /// How long a thread spins before it sleeps.
     static constexpr std::chrono::microseconds kSpin{50};
     static constexpr int kPausesPerClockRead = 16;
+    static constexpr std::chrono::microseconds kWakeTakes{50};
 
     // The job's state in one word, so that joining is one compare-and-swap: what a worker read of a job that is closed
     // by now, or replaced, makes the swap fail. Generations may wrap: at worst a worker sits one job out.
@@ -156,6 +162,14 @@ private:
 
     Team() = default;
     ~Team() = default;  // only of a team without workers: others live as long as the process
+
+    bool someoneSleeps() const { return sleepers_.load(std::memory_order_seq_cst) > 0; }
+
+    /// Launches that follow each other closely count as one stretch of work.
+    void noteStart() {
+        const Clock::time_point now = Clock::now();
+        if (now - lastEnd_ > kSpin) busySince_ = now;
+    }
 
     static Team& instance() {
         if (Team* team = instance_.load(std::memory_order_acquire)) return *team;
@@ -211,6 +225,7 @@ private:
 
     void serve(int self) noexcept {
         inside_ = true;
+        askForShortTurns();
         std::uint32_t last = kNoJob;
         while (join(self, last)) {
             work_(job_, self);
@@ -242,26 +257,38 @@ private:
         }
     }
 
-    /// Each sleeper that comes back to an open job wakes two more: the caller pays for one.
+    /// A scheduler likes to wake a thread where it went to sleep, or where its waker is: stepping aside, before and
+    /// after, leaves the caller its processor.
     void sleep(int self, std::uint32_t last) {
+        stepAside(callersProcessor_.load(std::memory_order_relaxed));
         const std::uint32_t seen = wakes_.load(std::memory_order_seq_cst);
-        if (isOpen(state_.load(std::memory_order_seq_cst), last)) return;
-        if (self >= members_.load(std::memory_order_seq_cst)) return;
-        wakes_.wait(seen, std::memory_order_seq_cst);
-        if (!(state_.load(std::memory_order_relaxed) & kOpen)) return;
-        wakes_.notify_one();
-        wakes_.notify_one();
+        sleepers_.fetch_add(1, std::memory_order_seq_cst);
+        const bool wanted = isOpen(state_.load(std::memory_order_seq_cst), last) ||
+                            self >= members_.load(std::memory_order_seq_cst);
+        if (!wanted) wakes_.wait(seen, std::memory_order_seq_cst);
+        sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+        if (wanted) return;
+        stepAside(callersProcessor_.load(std::memory_order_relaxed));
+        if (state_.load(std::memory_order_relaxed) & kOpen) passWakeOn();
+    }
+
+    /// Each sleeper that comes back to an open job wakes two more: the caller pays for one.
+    void passWakeOn() {
+        for (int more = 0; more < 2 && someoneSleeps(); ++more) wakes_.notify_one();
     }
 
     alignas(64) std::atomic<std::uint32_t> state_{0};
     alignas(64) std::atomic<std::uint32_t> wakes_{0};
+    std::atomic<int> sleepers_{0};
     alignas(64) std::atomic<int> members_{1};  ///< workers numbered from here on retire
+    std::atomic<int> callersProcessor_{kUnknownProcessor};
     // Written while no job is open, read by those who joined one.
     Work work_ = nullptr;
     void* job_ = nullptr;
     // The lease holder's.
     alignas(64) std::atomic_flag busy_;
     int sizedFor_ = 1;
+    Clock::time_point busySince_, lastEnd_;
     std::unique_ptr<Counter[]> counters_ = std::make_unique<Counter[]>(1);
     std::vector<std::thread> workers_;
 
