@@ -79,7 +79,7 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Check the annotations of the installed packages with mypy --strict."""
     build_wheels(session)
-    install_ours(session, "eagle[hawk]", "eagle-conformance", "mypy>=1.15")
+    install_ours(session, "eagle[hawk]", "eagle-conformance", "mypy>=1.15", "hatchling>=1.26", TEST_TOOLS[0])
     with session.chdir(session.create_tmp()):
         session.run("mypy", "--config-file", str(ROOT / "pyproject.toml"), "-p", "eagle", "-p", "eagle_backend_cpu",
                     "-p", "eagle_conformance")
@@ -141,13 +141,13 @@ def sanitize(session: nox.Session, kind: str) -> None:
         session.skip("the runtimes are preloaded the Linux way")
     name = kind.replace(",", "-")
     option, dist = f"-DEAGLE_SANITIZE={kind}", WORK / f"dist-{name}"
+    build_wheels(session)  # the plain core runs the build hook: an instrumented one needs the runtime preloaded
     build_wheels(session, dist, cmake_args=option)
     install_ours(session, "eagle[hawk]", *TEST_TOOLS, dist=dist)
-    suppressions = ROOT / "tools" / "sanitizers"
     env = {
         "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter never frees all it holds
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
-        "TSAN_OPTIONS": f"die_after_fork=0:halt_on_error=1:suppressions={suppressions / 'tsan.txt'}",
+        "TSAN_OPTIONS": "die_after_fork=0:halt_on_error=1",
     }
     native_tests(session, name, option, env={**env, "ASAN_OPTIONS": "detect_leaks=1"})
     runtime = preload("libasan.so" if "address" in kind else "libtsan.so")
@@ -172,7 +172,7 @@ def build_wheels(session: nox.Session, dist: Path = DIST, cmake_args: str = "") 
         stamp.unlink(missing_ok=True)
         for old in dist.glob(wheel_pattern(name)):
             old.unlink()
-        wheel_of(session, source, dist, find=dist, cmake_args=cmake_args)
+        wheel_of(session, source, dist, find=DIST, cmake_args=cmake_args)
         stamp.write_text(wanted)
 
 
