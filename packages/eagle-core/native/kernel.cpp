@@ -15,6 +15,7 @@ PyTypeObject* KernelType = nullptr;
 
 namespace {
 
+constexpr auto relaxed = std::memory_order_relaxed;
 constexpr double kPieceNs = 4000;            // work that is worth handing to another thread
 constexpr int64_t kPieceBytes = 128 * 1024;  // the same for kernels that only move memory
 constexpr double kLaunchNs = 60;             // what an empty launch measures
@@ -53,17 +54,13 @@ double ns_since(Clock::time_point start) {
 }  // namespace
 
 void Pace::learn(int64_t n, double ns) {
-    if (n <= 0) return;
-    const float seen = static_cast<float>(std::max(ns - kLaunchNs, 0.0) / static_cast<double>(n));
-    const float known = cost_.load(std::memory_order_relaxed);
-    // Down at once, up by an eighth: one interrupted launch must not look like a slow kernel.
-    const float next = known < 0 ? seen : std::min(seen, known * 1.125f + 0.01f);
-    cost_.store(next, std::memory_order_relaxed);
+    // The last launch tells: one that was interrupted is corrected by the next, which is then timed too.
+    if (n > 0) cost_.store(static_cast<float>(std::max(ns - kLaunchNs, 0.0) / static_cast<double>(n)), relaxed);
 }
 
 uint32_t Pace::grain(int64_t bytes_per_sample) const {
     double samples = static_cast<double>(kPieceBytes) / static_cast<double>(std::max<int64_t>(bytes_per_sample, 1));
-    const float cost = cost_.load(std::memory_order_relaxed);
+    const float cost = cost_.load(relaxed);
     if (cost > 0) samples = std::min(samples, kPieceNs / static_cast<double>(cost));
     return static_cast<uint32_t>(std::max(samples, 64.0));
 }

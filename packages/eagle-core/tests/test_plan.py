@@ -256,6 +256,27 @@ else:
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": path})
 
 
+def test_the_file_a_variable_names_is_final(tmp_path: Path) -> None:
+    """$EAGLE_BACKEND_<KIND> names the one file that is tried; the installed backend is no way out."""
+    gone = tmp_path / "libeagle_cpu.so"
+    code = f"""
+import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+import eagle, kernels
+for _ in range(2):
+    try:
+        eagle.deploy(kernels.scale)
+    except eagle.BackendUnavailable as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "EAGLE_BACKEND_CPU": str(gone)}, text=True,
+                          capture_output=True, check=True)
+    first, second = done.stdout.splitlines()[:len(done.stdout.splitlines()) // 2], \
+        done.stdout.splitlines()[len(done.stdout.splitlines()) // 2:]
+    assert first == second and "'cpu'" in first[0]
+    tried = [line for line in first if ".so" in line]
+    assert tried == [f"  $EAGLE_BACKEND_CPU: {gone}: no such file"]
+
+
 def test_deploying_from_several_threads_builds_once(tmp_path: Path) -> None:
     plans: list[Any] = []
     threads = [threading.Thread(target=lambda: plans.append(eagle.deploy(kernels.into, cache_dir=tmp_path)))

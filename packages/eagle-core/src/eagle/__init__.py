@@ -13,8 +13,9 @@ from importlib import import_module
 from eagle import _core  # noqa: F401  a broken build shows at once
 from eagle.errors import ArgumentError, BackendUnavailable, BufferRefused, Busy, LayoutError, PerformanceWarning
 
-__all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "LayoutError", "PerformanceWarning",
-           "backends"]
+__all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "LayoutError",
+           "PerformanceWarning", "Plan", "backends", "deploy", "exec", "load_bundle", "num_threads", "plan",
+           "set_num_threads"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it.
@@ -23,9 +24,11 @@ __path__ += [folder for folder in (os.path.join(entry, "eagle") for entry in sys
 
 # Name to the module that has it, and ":name" where it is called otherwise there; a module is listed under its own name.
 _LAZY = {
+    "AutoPlan": "eagle.plan",
     "BoundPlan": "eagle.plan",
-    "deploy": "eagle.plan:auto",
+    "Plan": "eagle.plan",
     "backends": "eagle.backends",
+    "deploy": "eagle.plan:auto",
     "exec": "eagle.exec",
     "load_bundle": "eagle.registry",
     "num_threads": "eagle.exec",
