@@ -88,7 +88,14 @@ metadata.distributions = lambda **given: (
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """An empty Site on the path, with nothing found or loaded before, and nothing kept after."""
+    """An empty Site on the path, with nothing found or loaded before, and nothing kept after.
+
+    Installed backends are out of sight: a distribution of the same name and without entry points lies before them.
+    """
+    for distribution in {point.dist.name for point in metadata.entry_points(group="eagle.backends") if point.dist}:
+        info = tmp_path / f"{distribution.replace('-', '_')}-0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 0\n")
     for name in list(os.environ):
         if name.startswith("EAGLE_BACKEND_"):
             monkeypatch.delenv(name)
