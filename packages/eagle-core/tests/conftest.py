@@ -76,16 +76,6 @@ def eagle_backend():
 """)
 
 
-# The backends that are really installed are no part of a Site, in this process nor in its children.
-HIDE_INSTALLED = """\
-from importlib import metadata
-
-_all = metadata.distributions
-metadata.distributions = lambda **given: (
-    d for d in _all(**given) if "eagle_backend_" not in str(getattr(d, "_path", "")))
-"""
-
-
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """An empty Site on the path, with nothing found or loaded before, and nothing kept after.
@@ -101,9 +91,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
             monkeypatch.delenv(name)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    (tmp_path / "sitecustomize.py").write_text(HIDE_INSTALLED)
-    monkeypatch.setattr(metadata, "distributions", metadata.distributions)
-    exec(HIDE_INSTALLED)
     choosing.forget()
     yield Site(tmp_path)
     choosing.forget()
