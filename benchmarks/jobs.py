@@ -28,9 +28,9 @@ A, B = 1.1, 0.3
 @cache
 def deployed(kernel: str) -> Any:
     """The tool's deployed kernel, built once a process."""
-    import eagle
-
     import kernels
+
+    import eagle
 
     return eagle.deploy(getattr(kernels, kernel), cache_dir=os.environ["BENCH_CACHE"])
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from bench.cells import ONE_THREAD, Cell, Contender, Goal, both, times
+
 from suites.calls import LAUNCH, RUN_OUT
 
 SIZES = {1: 0.97, 10**3: 2.0, 10**4: 0.97, 10**5: 3.0, 10**6: 2.5, 10**7: 1.6, 10**8: 1.6}

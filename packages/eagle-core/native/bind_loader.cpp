@@ -47,7 +47,7 @@ void translate(const std::exception_ptr& caught, void*) {
     try {
         std::rethrow_exception(caught);
     } catch (const Error& error) {
-        PyErr_SetObject(exception_type(error.raises), text(error.what()).ptr());
+        raise(error);
     }
 }
 
@@ -132,6 +132,14 @@ nb::tuple symbol_table() {
 }
 
 }  // namespace
+
+void raise(const Error& error) { PyErr_SetObject(exception_type(error.raises), text(error.what()).ptr()); }
+
+const Backend* backend_from(PyObject* object) {
+    if (Handle backend; nb::try_cast(nb::handle(object), backend) && backend) return backend.get();
+    PyErr_Format(PyExc_TypeError, "_core: wanted a Backend, found %s", Py_TYPE(object)->tp_name);
+    return nullptr;
+}
 
 void register_loader(nb::module_& m) {
     nb::object unavailable = nb::module_::import_("eagle.errors").attr("BackendUnavailable");

@@ -23,7 +23,7 @@ enum class Raises { kRuntimeError, kValueError, kIndexError, kInteropError, kBac
 
 /// A failure of the seam or of its loading. The text may hold any bytes: it can quote a backend.
 class Error : public std::runtime_error {
-  public:
+public:
     Error(Raises raises, const std::string& message) : std::runtime_error(message), raises(raises) {}
     const Raises raises;
 };
@@ -66,7 +66,7 @@ struct BuildInfo {
 
 /// A loaded backend. Immutable and free to share between threads; its library stays open until the process ends.
 class Backend : public std::enable_shared_from_this<Backend> {
-  public:
+public:
     /// Opens the library at `path` and shakes hands. Throws Error(kBackendUnavailable) that names kind and file.
     static std::shared_ptr<const Backend> open(std::string kind, std::string path);
 
@@ -104,7 +104,7 @@ class Backend : public std::enable_shared_from_this<Backend> {
     std::string lacks(const Group& group) const;
     std::string title() const { return "backend '" + kind + "' (" + path + ")"; }
 
-  private:
+private:
     Backend(std::string kind, std::string path) : kind(std::move(kind)), path(std::move(path)) {}
     void handshake(void* library);
     void read_build_info();
@@ -118,7 +118,7 @@ class Backend : public std::enable_shared_from_this<Backend> {
 
 /// A kernel image a backend opened, released with the object. Used from one thread at a time.
 class Module {
-  public:
+public:
     /// `image` is what the backend's kind takes: a path on host kinds, the image's bytes elsewhere.
     Module(std::shared_ptr<const Backend> backend, std::string_view image, int device);
     ~Module();
@@ -131,7 +131,7 @@ class Module {
 
     const std::shared_ptr<const Backend> backend;
 
-  private:
+private:
     eagle_module handle_ = nullptr;
 };
 

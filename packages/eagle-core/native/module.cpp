@@ -5,4 +5,8 @@
 
 #include "bindings.h"
 
-NB_MODULE(_core, m) { eagle::core::register_loader(m); }
+NB_MODULE(_core, m) {
+    nanobind::set_leak_warnings(false);  // loaded backends are kept until the process ends, on purpose
+    eagle::core::register_loader(m);
+    if (!eagle::core::register_calls(m.ptr())) throw nanobind::python_error();
+}

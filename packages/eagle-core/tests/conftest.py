@@ -96,3 +96,10 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     choosing.forget()
     for name in [name for name in sys.modules if name.startswith("plug_in_")]:
         del sys.modules[name]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _exact_kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Kernels are built without contraction, so that NumPy gives the same bits, in a cache of their own."""
+    os.environ["HAWK_HOST_PROFILE"] = "native"
+    os.environ["HAWK_CACHE_DIR"] = str(tmp_path_factory.getbasetemp().parent / "eagle-kernels")

@@ -13,17 +13,27 @@ from importlib import import_module
 from eagle import _core  # noqa: F401  a broken build shows at once
 from eagle.errors import ArgumentError, BackendUnavailable, BufferRefused, Busy, LayoutError, PerformanceWarning
 
-__all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "LayoutError", "PerformanceWarning",
-           "backends"]
+__all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "LayoutError",
+           "PerformanceWarning", "Plan", "backends", "deploy", "exec", "load_bundle", "num_threads", "plan",
+           "set_num_threads"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it.
 __path__ += [folder for folder in (os.path.join(entry, "eagle") for entry in sys.path)
              if os.path.isdir(folder) and not os.path.exists(os.path.join(folder, "__init__.py"))]
 
-# Name to the module that has it; a module is listed under its own name.
+# Name to the module that has it, and ":name" where it is called otherwise there; a module is listed under its own name.
 _LAZY = {
+    "AutoPlan": "eagle.plan",
+    "BoundPlan": "eagle.plan",
+    "Plan": "eagle.plan",
     "backends": "eagle.backends",
+    "deploy": "eagle.plan:auto",
+    "exec": "eagle.exec",
+    "load_bundle": "eagle.registry",
+    "num_threads": "eagle.exec",
+    "plan": "eagle.plan",
+    "set_num_threads": "eagle.exec",
 }
 
 
@@ -32,8 +42,10 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version  # milliseconds that most programs never need
         value: object = version("eagle-core")
     elif name in _LAZY:
-        module = import_module(_LAZY[name])
-        value = module if module.__name__ == f"eagle.{name}" else getattr(module, name)
+        where, _, other = _LAZY[name].partition(":")
+        value = module = import_module(where)
+        if where != f"eagle.{name}":
+            value = getattr(module, other or name)
     else:
         raise AttributeError(f"module 'eagle' has no attribute {name!r}")
     globals()[name] = value

@@ -8,7 +8,7 @@ A message reads ``<door>: <argument>: found <what>, wanted <what>; <next step>``
 from __future__ import annotations
 
 __all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "LayoutError", "PerformanceWarning",
-           "refusal"]
+           "refusal", "shown"]
 
 
 class ArgumentError(ValueError, TypeError):
@@ -39,3 +39,12 @@ def refusal(door: str, argument: str, found: str, wanted: str, fix: str = "") ->
     """The text of a refusal."""
     text = f"{door}: {argument}: found {found}, wanted {wanted}"
     return f"{text}; {fix}" if fix else text
+
+
+def shown(value: object, most: int = 80) -> str:
+    """`value` as a message shows it: its repr, cut where that is long, its type where it has none."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  a foreign object's repr may raise anything
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= most else f"{text[:most]}..."

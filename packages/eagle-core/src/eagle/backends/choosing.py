@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from eagle import _core
 from eagle.backends import discovery, loading
 from eagle.backends.once import Once
 from eagle.backends.spec import HOST_DEVICE_TYPES, BackendSpec, check_kind
 from eagle.errors import BackendUnavailable
 
-__all__ = ["for_device_type", "for_format", "forget", "resolve"]
+__all__ = ["for_device_type", "for_format", "forget", "host", "resolve"]
+
+HOST_MEMORY = 1  # DLPack device type
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ def for_device_type(code: int) -> str:
     Raises BackendUnavailable: none does (the message says what to install), or two claim it (it names both).
     """
     return _device_once(code)
+
+
+def host() -> _core.Backend:
+    """The loaded backend of host memory. Raises BackendUnavailable saying what to install."""
+    return loading.load(for_device_type(HOST_MEMORY))
 
 
 def for_format(fmt: str) -> str:

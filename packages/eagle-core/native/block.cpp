@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "block.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "numpy_api.h"
+
+namespace eagle::core {
+
+namespace {
+
+PyArrayObject* as_array(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
+
+/// Exactly a plane of the slot: numpy itself, the declared dtype, C order, `(n,)` or `(width, n)`.
+bool is_plane_of(const Slot& slot, PyObject* value, int64_t* n) {
+    if (!PyArray_CheckExact(value)) return false;
+    PyArrayObject* array = as_array(value);
+    const int wanted = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | (slot.writes ? NPY_ARRAY_WRITEABLE : 0);
+    if (PyArray_TYPE(array) != slot.typenum || (PyArray_FLAGS(array) & wanted) != wanted ||
+        !PyArray_ISNBO(PyArray_DESCR(array)->byteorder))
+        return false;
+    if (slot.box != Box::Mirror) {
+        if (PyArray_NDIM(array) != 1) return false;
+        *n = PyArray_DIM(array, 0);
+        return true;
+    }
+    if (PyArray_NDIM(array) != 2 || PyArray_DIM(array, 0) != slot.width) return false;
+    *n = PyArray_DIM(array, 1);
+    return true;
+}
+
+/// Exactly a number the slot takes by value: float or int, unchanged by the conversion.
+bool read_uniform(const Slot& slot, PyObject* value, BoxStorage& box) {
+    if (slot.box == Box::Int64) {
+        if (!PyLong_CheckExact(value)) return false;
+        int overflow = 0;
+        box.i64 = PyLong_AsLongLongAndOverflow(value, &overflow);
+        return overflow == 0;
+    }
+    double number;
+    if (PyFloat_Check(value)) {  // numpy's float64 scalars too
+        number = PyFloat_AS_DOUBLE(value);
+    } else if (PyLong_CheckExact(value)) {
+        int overflow = 0;
+        const long long integer = PyLong_AsLongLongAndOverflow(value, &overflow);
+        if (overflow || std::abs(integer) > (1LL << 53)) return false;
+        number = static_cast<double>(integer);
+    } else {
+        return false;
+    }
+    if (slot.box == Box::Float64) {
+        box.f64 = number;
+        return true;
+    }
+    box.f32 = static_cast<float>(number);
+    return std::isfinite(box.f32) || !std::isfinite(number);
+}
+
+/// Exactly the one cell of a word: numpy itself, the declared dtype, shape (1,).
+bool is_cell_of(const Slot& slot, PyObject* value) {
+    int64_t cells;
+    return is_plane_of(slot, value, &cells) && cells == 1;
+}
+
+void fill(const Slot& slot, BoxStorage& box, void* data, int64_t n) {
+    const auto samples = static_cast<uint64_t>(n);
+    if (slot.box == Box::Mirror)
+        box.mirror = {data, samples, samples, 1, 1, 0};
+    else
+        box.handle = {data, samples, 1, 1, 0};
+}
+
+}  // namespace
+
+Block::Block(KernelObject* kernel) : kernel_(kernel) {
+    Py_INCREF(kernel_);
+    const std::size_t slots = kernel_->slots->size();
+    if (slots > kInline) {
+        heap_ = std::make_unique<char[]>(slots * (sizeof(BoxStorage) + sizeof(void*) + sizeof(PyObject*)));
+        boxes_ = reinterpret_cast<BoxStorage*>(heap_.get());
+        params_ = reinterpret_cast<const void**>(boxes_ + slots);
+        planes_ = reinterpret_cast<PyObject**>(const_cast<void**>(params_ + slots));
+    }
+    std::fill_n(planes_, slots, nullptr);
+}
+
+Block::~Block() {
+    for (std::size_t i = 0; i < kernel_->slots->size(); ++i) Py_XDECREF(planes_[i]);
+    Py_DECREF(kernel_);
+}
+
+bool Block::allocate(std::size_t i) {
+    const Slot& slot = (*kernel_->slots)[i];
+    npy_intp dims[2] = {static_cast<npy_intp>(slot.width), static_cast<npy_intp>(n_)};
+    const bool matrix = slot.box == Box::Mirror;
+    planes_[i] = slot.zero ? PyArray_ZEROS(matrix ? 2 : 1, matrix ? dims : dims + 1, slot.typenum, 0)
+                           : PyArray_SimpleNew(matrix ? 2 : 1, matrix ? dims : dims + 1, slot.typenum);
+    return planes_[i] != nullptr;
+}
+
+/// Two planes that share bytes, one of them written. The very same array as input and output serves where each sample
+/// is read before anything of it is written.
+bool Block::unfit_overlap() const {
+    const std::vector<Slot>& slots = *kernel_->slots;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        if (!slots[i].writes || !planes_[i]) continue;
+        const char* begin = static_cast<const char*>(PyArray_DATA(as_array(planes_[i])));
+        const char* end = begin + PyArray_NBYTES(as_array(planes_[i]));
+        for (std::size_t j = 0; j < slots.size(); ++j) {
+            if (i == j || !planes_[j]) continue;
+            const char* other = static_cast<const char*>(PyArray_DATA(as_array(planes_[j])));
+            const char* other_end = other + PyArray_NBYTES(as_array(planes_[j]));
+            if (other >= end || other_end <= begin) continue;
+            const bool same = other == begin && other_end == end && !slots[j].writes;
+            if (!same || !kernel_->aliasable) return true;
+        }
+    }
+    return false;
+}
+
+Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door door, const Cut& cut) {
+    const std::vector<Slot>& slots = *kernel_->slots;
+    bool omitted = false;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        const Slot& slot = slots[i];
+        BoxStorage& box = boxes_[i];
+        params_[i] = &box;
+        if (slot.is_plane()) {
+            if (position[i] < 0) {
+                if (!(door == Door::Run ? slot.run_omits : door == Door::Call && slot.call_omits)) return Packed::Unfit;
+                omitted = true;
+                continue;
+            }
+            PyObject* value = values[position[i]];
+            int64_t n;
+            if (!is_plane_of(slot, value, &n) || (n_ >= 0 && n != n_)) return Packed::Unfit;
+            n_ = n;
+            Py_INCREF(planes_[i] = value);
+            fill(slot, box, PyArray_DATA(as_array(value)), n);
+        } else if (slot.box == Box::Cell) {
+            void* cell = &box.cell;
+            box.cell = slot.cell;
+            if (position[i] >= 0) {
+                PyObject* value = values[position[i]];
+                if (!is_cell_of(slot, value)) return Packed::Unfit;
+                Py_INCREF(planes_[i] = value);
+                cell = PyArray_DATA(as_array(value));
+            }
+            box.handle = {cell, 1, 1, 1, 0};
+        } else if (slot.is_uniform()) {
+            if (position[i] < 0 || !read_uniform(slot, values[position[i]], box)) return Packed::Unfit;
+        }
+    }
+    if (n_ < 0 || !cut.fits(n_)) return Packed::Unfit;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        const Slot& slot = slots[i];
+        if (slot.box == Box::SampleCount) {
+            if (n_ > std::numeric_limits<plugin::Index>::max()) return Packed::Unfit;
+            boxes_[i].u32 = static_cast<plugin::Index>(n_);
+        } else if (slot.box == Box::Mirror && position[i] >= 0 && slot.width == n_ && slot.width > 1 &&
+                   door != Door::Bind) {
+            return Packed::Unfit;  // (w, w) reads both ways: the careful path decides
+        }
+    }
+    if (omitted) {
+        for (std::size_t i = 0; i < slots.size(); ++i) {
+            if (!slots[i].is_plane() || planes_[i]) continue;
+            if (!allocate(i)) return Packed::Error;
+            fill(slots[i], boxes_[i], PyArray_DATA(as_array(planes_[i])), n_);
+        }
+    }
+    return unfit_overlap() ? Packed::Unfit : Packed::Yes;
+}
+
+PyObject* Block::results() const {
+    const std::vector<Slot>& slots = *kernel_->slots;
+    PyObject* only = nullptr;
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < slots.size(); ++i)
+        if (slots[i].result) {
+            only = planes_[i];
+            ++count;
+        }
+    if (count == 1) return Py_NewRef(only);
+    PyObject* all = PyDict_New();
+    for (std::size_t i = 0; all && i < slots.size(); ++i)
+        if (slots[i].result && PyDict_SetItem(all, slots[i].name, planes_[i]) < 0) Py_CLEAR(all);
+    return all;
+}
+
+bool Block::intact(std::size_t* moved) const {
+    const std::vector<Slot>& slots = *kernel_->slots;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        if (!planes_[i]) continue;
+        int64_t n = 0;
+        const Slot& slot = slots[i];
+        const void* packed = slot.box == Box::Mirror ? boxes_[i].mirror.data : boxes_[i].handle.data;
+        if (!is_plane_of(slot, planes_[i], &n) || n != (slot.box == Box::Cell ? 1 : n_) ||
+            PyArray_DATA(as_array(planes_[i])) != packed) {
+            *moved = i;
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace eagle::core

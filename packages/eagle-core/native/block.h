@@ -1,0 +1,71 @@
+// The argument block of one launch: a box per slot, packed from Python values.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "kernel.h"
+
+namespace eagle::core {
+
+/// A box and, behind a handle, the cell it may own.
+struct alignas(8) BoxStorage {
+    union {
+        plugin::GRefMirror mirror;
+        plugin::ScalarHandle handle;
+        double f64;
+        float f32;
+        int64_t i64;
+        uint32_t u32;
+    };
+    int64_t cell;
+};
+
+/// Which names may be left out.
+enum class Door { Run, Call, Bind };
+
+/// Boxes, their addresses and the arrays made for omitted outputs. Small kernels pack on the stack.
+class Block {
+public:
+    explicit Block(KernelObject* kernel);
+    ~Block();
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+
+    enum class Packed { Yes, Unfit, Error };
+
+    /// Packs values[position[i]] into slot i; position < 0 is an omitted slot. Unfit: some value is not exactly what
+    /// the slot takes (nothing is raised); Error: a Python exception is set. Omitted planes are allocated.
+    Packed pack(PyObject* const* values, const int16_t* position, Door door, const Cut& cut);
+
+    const void* const* params() const { return params_; }
+    int64_t n() const { return n_; }
+    /// The plane of slot i, borrowed; null for anything else.
+    PyObject* plane(std::size_t i) const { return planes_[i]; }
+    /// New reference: the one result, or {name: plane}.
+    PyObject* results() const;
+    /// Whether every plane is still what was packed; else the slot that is not.
+    bool intact(std::size_t* moved) const;
+
+private:
+    static constexpr std::size_t kInline = 16;
+
+    bool unfit_overlap() const;
+    bool allocate(std::size_t i);
+
+    KernelObject* kernel_;
+    int64_t n_ = -1;
+    BoxStorage inline_boxes_[kInline];
+    const void* inline_params_[kInline];
+    PyObject* inline_planes_[kInline];
+    std::unique_ptr<char[]> heap_;
+    BoxStorage* boxes_ = inline_boxes_;
+    const void** params_ = inline_params_;
+    PyObject** planes_ = inline_planes_;
+};
+
+}  // namespace eagle::core

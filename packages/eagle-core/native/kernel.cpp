@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <new>
+
+#include "bindings.h"
+#include "numpy_api.h"
+
+namespace eagle::core {
+
+PyTypeObject* KernelType = nullptr;
+
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+constexpr double kPieceNs = 4000;            // work that is worth handing to another thread
+constexpr int64_t kPieceBytes = 128 * 1024;  // the same for kernels that only move memory
+constexpr double kLaunchNs = 60;             // what an empty launch measures
+constexpr uint32_t kOnePiece = std::numeric_limits<uint32_t>::max();
+
+/// One seam launch a partition; a serial kernel's range ascends in pieces that each count as one.
+eagle_status run(const KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
+    eagle_launch_desc desc{};
+    desc.struct_size = sizeof desc;
+    desc.device = -1;
+    desc.block = kernel->serial ? kOnePiece : kernel->pace->grain(kernel->bytes_per_sample);
+    desc.function = kernel->entry;
+    desc.params = reinterpret_cast<const uint64_t*>(params);
+    desc.nparams = static_cast<int64_t>(kernel->slots->size());
+    desc.n_samples = n;
+    const auto run_device = kernel->seam->fn.run_device;
+    const int64_t step = kernel->serial ? int64_t{kOnePiece} : std::numeric_limits<int64_t>::max();
+    for (int64_t i = 0, parts = cut.size(); i < parts; ++i) {
+        const plugin::Partition part = cut.at(i, n);
+        for (int64_t done = 0; done < part.count; done += desc.count) {
+            desc.base = part.base + done;
+            desc.count = std::min(part.count - done, step);
+            int32_t launched = 0;
+            if (const eagle_status status = run_device(&desc, &launched)) return status;
+        }
+    }
+    return EAGLE_OK;
+}
+
+using Clock = std::chrono::steady_clock;
+
+double ns_since(Clock::time_point start) {
+    return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+void Pace::learn(int64_t n, double ns) {
+    // The last launch tells: one that was interrupted is corrected by the next, which is then timed too.
+    if (n > 0) cost_.store(static_cast<float>(std::max(ns - kLaunchNs, 0.0) / static_cast<double>(n)), relaxed);
+}
+
+uint32_t Pace::grain(int64_t bytes_per_sample) const {
+    double samples = static_cast<double>(kPieceBytes) / static_cast<double>(std::max<int64_t>(bytes_per_sample, 1));
+    const float cost = cost_.load(relaxed);
+    if (cost > 0) samples = std::min(samples, kPieceNs / static_cast<double>(cost));
+    return static_cast<uint32_t>(std::max(samples, 64.0));
+}
+
+plugin::Partition Cut::at(int64_t i, int64_t n) const {
+    if (!given.empty()) return given[static_cast<std::size_t>(i)];
+    const int64_t each = n / parts, longer = n % parts;
+    return {i * each + std::min(i, longer), each + (i < longer), n};
+}
+
+bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
+    if (n <= 0) return true;
+    Pace& pace = *kernel->pace;
+    eagle_status status;
+    if (pace.brief(n)) {
+        if (pace.due()) {
+            const auto start = Clock::now();
+            status = run(kernel, params, n, cut);
+            pace.learn(n, ns_since(start));
+        } else {
+            status = run(kernel, params, n, cut);
+        }
+    } else {
+        Py_BEGIN_ALLOW_THREADS;
+        const auto start = Clock::now();
+        status = run(kernel, params, n, cut);
+        pace.learn(n, ns_since(start));
+        Py_END_ALLOW_THREADS;
+    }
+    if (status == EAGLE_OK) return true;
+    try {
+        kernel->seam->check(status);
+    } catch (const Error& error) {
+        raise(error);
+    }
+    return false;
+}
+
+// ---- _core.Kernel ------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// (name, box, typenum, width, cell, writes, result, zero, run_omits, call_omits)
+bool read_slot(PyObject* item, Slot& slot) {
+    int box, writes, result, zero, run_omits, call_omits;
+    long long width, cell;
+    PyObject* name;
+    if (!PyArg_ParseTuple(item, "UiiLLppppp", &name, &box, &slot.typenum, &width, &cell, &writes, &result, &zero,
+                          &run_omits, &call_omits))
+        return false;
+    if (box < 0 || box > static_cast<int>(Box::Cell) || width < 1) {
+        PyErr_Format(PyExc_ValueError, "_core.Kernel: slot %R: box %d of width %lld is none", name, box, width);
+        return false;
+    }
+    slot.box = static_cast<Box>(box);
+    slot.width = width;
+    slot.cell = cell;
+    slot.bytes = 0;
+    if (slot.is_plane()) {
+        PyArray_Descr* descr = PyArray_DescrFromType(slot.typenum);
+        if (!descr) return false;
+        slot.bytes = static_cast<int64_t>(PyDataType_ELSIZE(descr)) * width;
+        Py_DECREF(descr);
+    }
+    slot.writes = writes;
+    slot.result = result;
+    slot.zero = zero;
+    slot.run_omits = run_omits;
+    slot.call_omits = call_omits;
+    Py_INCREF(name);
+    PyUnicode_InternInPlace(&name);
+    slot.name = name;
+    return true;
+}
+
+void kernel_dealloc(PyObject* self) {
+    PyTypeObject* type = Py_TYPE(self);
+    auto* kernel = reinterpret_cast<KernelObject*>(self);
+    PyObject_GC_UnTrack(self);
+    if (kernel->slots)
+        for (Slot& slot : *kernel->slots) Py_DECREF(slot.name);
+    delete kernel->slots;
+    delete kernel->pace;
+    Py_CLEAR(kernel->backend);
+    Py_CLEAR(kernel->keepalive);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+int kernel_traverse(PyObject* self, visitproc visit, void* arg) {
+    auto* kernel = reinterpret_cast<KernelObject*>(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(kernel->backend);
+    Py_VISIT(kernel->keepalive);
+    return 0;
+}
+
+PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+    static const char* names[] = {"backend", "entry", "slots", "keepalive", "serial", "aliasable", nullptr};
+    PyObject *backend, *slots, *keepalive;
+    unsigned long long entry;
+    int serial, aliasable;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OKO!Opp:Kernel", const_cast<char**>(names), &backend, &entry,
+                                     &PyTuple_Type, &slots, &keepalive, &serial, &aliasable))
+        return nullptr;
+    const Backend* seam = backend_from(backend);
+    if (!seam) return nullptr;
+    try {
+        seam->require(&Symbols::run_device);
+    } catch (const Error& error) {
+        raise(error);
+        return nullptr;
+    }
+    PyObject* self = type->tp_alloc(type, 0);
+    if (!self) return nullptr;
+    auto* kernel = reinterpret_cast<KernelObject*>(self);
+    kernel->seam = seam;
+    kernel->entry = entry;
+    kernel->serial = serial;
+    kernel->aliasable = aliasable;
+    Py_INCREF(kernel->backend = backend);
+    Py_INCREF(kernel->keepalive = keepalive);
+    kernel->slots = new (std::nothrow) std::vector<Slot>;
+    kernel->pace = new (std::nothrow) Pace;
+    if (!kernel->slots || !kernel->pace) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots); ++i) {
+        Slot slot{};
+        if (!read_slot(PyTuple_GET_ITEM(slots, i), slot)) {
+            Py_DECREF(self);
+            return nullptr;
+        }
+        kernel->slots->push_back(slot);
+        kernel->bytes_per_sample += slot.bytes;
+    }
+    return self;
+}
+
+PyType_Slot kernel_slots[] = {
+    {Py_tp_doc, const_cast<char*>("A kernel entry with its argument block's layout, ready to launch.")},
+    {Py_tp_new, reinterpret_cast<void*>(kernel_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(kernel_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(kernel_traverse)},
+    {0, nullptr},
+};
+PyType_Spec kernel_spec = {"eagle._core.Kernel", sizeof(KernelObject), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE, kernel_slots};
+
+}  // namespace
+
+bool add_kernel_type(PyObject* module) {
+    KernelType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kernel_spec));
+    return KernelType && PyModule_AddObjectRef(module, "Kernel", reinterpret_cast<PyObject*>(KernelType)) == 0;
+}
+
+}  // namespace eagle::core

@@ -1,0 +1,100 @@
+// A prepared kernel: where its entry is, what its argument block looks like, and how it is launched.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "eagle/plugin.h"
+#include "loader.h"
+
+namespace eagle::core {
+
+/// How a slot rides in the argument block.
+enum class Box : int {
+    Handle,   ///< one cell per sample
+    Mirror,   ///< `width` components per sample, component-major
+    Float64,  ///< a uniform by value
+    Float32,  ///< a uniform by value
+    Int64,    ///< a uniform by value
+    SampleCount,
+    Cell,  ///< a one-cell buffer the block itself owns
+};
+
+struct Slot {
+    PyObject* name;  ///< interned, owned by the kernel
+    Box box;
+    int typenum;      ///< numpy type number of a plane
+    int64_t width;    ///< components per sample of a plane
+    int64_t cell;     ///< start value of a Cell
+    int64_t bytes;    ///< plane bytes per sample
+    bool writes;      ///< the kernel writes the plane
+    bool result;      ///< run() returns the plane
+    bool zero;        ///< an omitted plane starts at zero (else it is wholly written)
+    bool run_omits;   ///< run() may leave it out
+    bool call_omits;  ///< the call form may leave it out
+
+    bool is_plane() const { return box == Box::Handle || box == Box::Mirror; }
+    bool is_uniform() const { return box == Box::Float64 || box == Box::Float32 || box == Box::Int64; }
+};
+
+/// What one launch costs, learned while launching. It decides who keeps the GIL and how small a piece may be, never a
+/// bit of a result.
+class Pace {
+public:
+    /// Below this a launch keeps the GIL: giving it up costs more than it frees.
+    static constexpr float kBriefNs = 1000;
+
+    bool brief(int64_t n) const {
+        const float cost = cost_.load(std::memory_order_relaxed);
+        return cost >= 0 && cost * static_cast<float>(n) < kBriefNs;
+    }
+    /// A brief launch is timed now and then, a long one always.
+    bool due() { return (tick_.fetch_add(1, std::memory_order_relaxed) & 15) == 0; }
+    void learn(int64_t n, double ns);
+    /// The smallest piece worth a thread, in samples.
+    uint32_t grain(int64_t bytes_per_sample) const;
+
+private:
+    std::atomic<float> cost_{-1};  ///< ns a sample; below 0: not known yet
+    std::atomic<uint32_t> tick_{0};
+};
+
+/// The partitions of a plan: an even cut, or triples the user gave.
+struct Cut {
+    int64_t parts = 1;
+    std::vector<plugin::Partition> given;
+
+    int64_t size() const { return given.empty() ? parts : static_cast<int64_t>(given.size()); }
+    /// Partition i of n samples: larger parts first, trailing ones possibly empty.
+    plugin::Partition at(int64_t i, int64_t n) const;
+    /// Whether these partitions can cut n samples.
+    bool fits(int64_t n) const { return given.empty() || given.front().nSamples == n; }
+};
+
+struct KernelObject {
+    PyObject_HEAD PyObject* backend;  ///< _core.Backend
+    PyObject* keepalive;              ///< whatever the entry points into
+    const Backend* seam;
+    uint64_t entry;
+    int64_t bytes_per_sample;
+    bool serial;     ///< one ascending range on one thread
+    bool aliasable;  ///< an input may be the very array of the output
+    std::vector<Slot>* slots;
+    Pace* pace;
+};
+
+extern PyTypeObject* KernelType;
+
+/// Launches over every partition of n samples. GIL held on entry and exit, released in between unless the launch is
+/// brief. false with a Python exception set on failure.
+bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut);
+
+/// Registers _core.Kernel.
+bool add_kernel_type(PyObject* module);
+
+}  // namespace eagle::core

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The element types a kernel's planes can have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["PLANE_DTYPES", "SCALAR_TYPES", "np_dtype"]
+
+#: What an artifact can be built in: the type of its Real planes and uniforms.
+SCALAR_TYPES = ("float64", "float32", "softdouble")
+
+#: Every dtype a plane can be declared with, by its wire name.
+PLANE_DTYPES = {name: np.dtype(name) for name in ("float64", "float32", "int64", "int32", "uint32", "bool")}
+
+
+def np_dtype(tag: str) -> np.dtype[Any]:
+    """The dtype that stores Real values of an artifact built as `tag` (``softdouble`` is stored as float64).
+
+    Raises ValueError naming an unknown tag.
+    """
+    if tag not in SCALAR_TYPES:
+        raise ValueError(f"eagle.dtypes.np_dtype: tag: found {tag!r}, wanted one of {SCALAR_TYPES}")
+    return PLANE_DTYPES["float32" if tag == "float32" else "float64"]

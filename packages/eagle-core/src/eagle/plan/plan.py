@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""plan(): where and how a kernel runs. Plan: the result, with its doors run and bind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from eagle import _core, backends
+from eagle.errors import ArgumentError, BufferRefused, refusal, shown
+from eagle.exec import Partition, Structure, check_placement
+from eagle.plan.bound import BoundPlan
+from eagle.plan.launching import run_planes
+from eagle.plan.signature import Signature, Slot, read_signature
+
+__all__ = ["Plan", "plan"]
+
+POLICIES = ("compensated", "ordered", "auto")
+
+class Plan(_core.Runs):
+    """A kernel, the structure it runs on and its partitions: what :func:`plan` returns. A frozen value.
+
+    `partitions` are the explicit ones, or None when they follow from the samples of each call. Several threads may
+    use one plan.
+    """
+
+    plugin: Any
+    structure: Structure
+    access: str
+    op: str | None
+    partitions: tuple[Partition, ...] | None
+    npartitions: int
+    n_samples: int | None
+    inner: Structure | None
+    gather: bool
+    policy: str
+    signature: Signature
+    _kernel: _core.Kernel
+    _fields = ("plugin", "structure", "access", "op", "partitions", "npartitions", "n_samples", "inner", "gather",
+               "policy")
+
+    def __init__(self, plugin: Any, structure: Structure, access: str, op: str | None,
+                 partitions: tuple[Partition, ...] | None, npartitions: int, n_samples: int | None,
+                 inner: Structure | None = None, gather: bool = True, policy: str = "compensated") -> None:
+        door = "eagle.plan.plan"
+        signature = read_signature(door, plugin, access)
+        self.__dict__.update(plugin=plugin, structure=structure, access=access, op=op, partitions=partitions,
+                             npartitions=npartitions, n_samples=n_samples, inner=inner, gather=gather, policy=policy,
+                             signature=signature)
+        self.__dict__["_kernel"] = self.kernel_for(signature.slots)
+        self._arm(self._kernel, npartitions, partitions or (), (), -1)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(refusal("Plan", name, "an assignment", "no change", "make another plan"))
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(refusal("Plan", name, "a deletion", "no change", "make another plan"))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Plan):
+            return NotImplemented
+        return self.plugin is other.plugin and all(
+            getattr(self, field) == getattr(other, field) for field in self._fields[1:])
+
+    def __hash__(self) -> int:
+        return hash((id(self.plugin), *(getattr(self, field) for field in self._fields[1:])))
+
+    def __repr__(self) -> str:
+        cut = f"partitions={list(self.partitions)}" if self.partitions else f"npartitions={self.npartitions}"
+        return f"Plan({self.signature.kernel!r}, {self.structure}, {cut}, slots={self.signature.names})"
+
+    def partitions_for(self, n: int) -> tuple[Partition, ...]:
+        """The partitions of a run over `n` samples: the explicit ones, or an even cut with the larger parts first.
+
+        Raises ValueError when the plan was made for another n.
+        """
+        if self.n_samples is not None and n != self.n_samples:
+            raise ValueError(refusal("Plan", "n", f"{n} samples", f"{self.n_samples}, the plan's n_samples"))
+        return tuple(Partition(*p) for p in _core.cut(self.npartitions, self.partitions or (), n))
+
+    def bind(self, *, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
+        """Pack the planes once, for launches that cost nanoseconds.
+
+        Every plane and uniform of the kernel must be given, as an array of the exact dtype and shape; nothing is
+        copied or converted, and the outputs are the caller's own. Words that belong to eagle are made here.
+
+        Raises what :meth:`run` raises, and BufferRefused for an array that would have to be converted.
+        """
+        return BoundPlan(self, "Plan.bind", self.given("Plan.bind", device, planes), layout)
+
+    def run_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None,
+                    planes: dict[str, Any]) -> Any:
+        """What :meth:`run` does, for the door named `door`."""
+        if args:
+            raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name", "names only",
+                                        f"name them: {', '.join(f'{n}=...' for n in self.signature.names)}"))
+        return results(self.signature, run_planes(door, self, self.given(door, device, planes), layout, "run"))
+
+    def given(self, door: str, device: Any, planes: dict[str, Any]) -> dict[str, Any]:
+        """`planes` without those the kernel declares and never reads. BufferRefused for a `device`."""
+        if device is not None:
+            raise BufferRefused(refusal(door, "device", shown(device), "none on a host plan", "leave device= out"))
+        return {name: value for name, value in planes.items() if name not in self.signature.unread}
+
+    def _run(self, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
+        return self.run_by_name("Plan.run", args, device, layout, planes)
+
+    def kernel_for(self, slots: tuple[Slot, ...]) -> _core.Kernel:
+        """The prepared entry for these slots, which are the declared ones unless a plane declares no dtype."""
+        if "_kernel" in self.__dict__ and slots == self.signature.slots:
+            return self._kernel
+        return _core.Kernel(
+            backend=backends.host(), entry=self.plugin.host_entry,
+            slots=tuple((s.name, int(s.box), s.dtype.num, s.width, s.start, s.writes, s.is_output, s.zero,
+                         s.omissible("run"), s.omissible("call")) for s in slots),
+            keepalive=self.plugin, serial=self.access == "cross_sample_write", aliasable=self.signature.aliasable)
+
+
+def results(signature: Signature, planes: dict[str, Any]) -> Any:
+    """What run returns of `planes`: the one output, or {name: output}."""
+    outputs = {slot.name: planes[slot.name] for slot in signature.slots if slot.is_output}
+    return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+
+def plan(plugin: Any, *, structure: Structure, inner: Structure | None = None, npartitions: int = 1,
+         partitions: Iterable[tuple[int, int, int]] | None = None, n_samples: int | None = None,
+         policy: str = "compensated") -> Plan:
+    """A :class:`Plan` of running `plugin` on `structure`.
+
+    `plugin` is a loaded kernel: what ``eagle.load_bundle`` or ``hawk.artifact.plugins`` returns. `partitions` are
+    ``(base, count, n)`` triples that tile ``[0, n)``, in the order they shall run; without them the samples of a call
+    are cut evenly into `npartitions`. `n_samples` fixes the samples of every call. `policy` says how reductions over
+    samples are finished: ``"compensated"``, ``"ordered"`` or ``"auto"``.
+
+    Raises ValueError for a declaration, cut or placement that cannot run, TypeError for an object that is no plugin,
+    BackendUnavailable when no backend for host memory is installed.
+    """
+    door = "eagle.plan.plan"
+    if is_hawk_kernel(plugin):
+        raise TypeError(refusal(door, "plugin", f"the hawk kernel {plugin.name!r}", "a built plugin",
+                                "use eagle.deploy(kernel)"))
+    for attribute in ("exec_access", "arg_spec"):
+        if not hasattr(plugin, attribute):
+            raise TypeError(refusal(door, "plugin", f"a {type(plugin).__name__} without {attribute}",
+                                    "a loaded kernel", "load one with eagle.load_bundle, or use eagle.deploy"))
+    cut, npartitions, n_samples = read_cut(door, npartitions, partitions, n_samples)
+    if npartitions > 1 and getattr(plugin, "abi_tag", None) == "aether-abi/1":
+        raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a legacy aether-abi/1 plugin"))
+    check_policy(door, policy)
+    if inner is not None:
+        raise ValueError(refusal(door, "inner", shown(inner), "None", "only rank plans have an inner structure"))
+    if not isinstance(structure, Structure):
+        raise TypeError(refusal(door, "structure", shown(structure), "a Structure", "eagle.exec.HostTeam"))
+    check_placement(plugin.exec_access, structure, npartitions)
+    entry = getattr(plugin, "host_entry", None)
+    if not isinstance(entry, int) or entry <= 0:
+        raise ValueError(refusal(door, f"kernel {getattr(plugin, 'name', '')!r}", f"no host_entry ({entry!r})",
+                                 f"an entry for {structure}", 'build it with targets=("host",)'))
+    return Plan(plugin, structure, plugin.exec_access, getattr(plugin, "exec_op", None), cut, npartitions, n_samples,
+                policy=policy)
+
+
+def read_cut(door: str, npartitions: Any = 1, partitions: Any = None, n_samples: Any = None,
+             ) -> tuple[tuple[Partition, ...] | None, int, int | None]:
+    """The explicit partitions, their number and the fixed number of samples that these keywords of plan() mean."""
+    cut = _read_partitions(door, partitions)
+    npartitions = _positive(door, "npartitions", npartitions)
+    if n_samples is not None:
+        n_samples = _positive(door, "n_samples", n_samples, least=0)
+    if cut is not None:
+        if n_samples is not None and n_samples != cut[0].n_samples:
+            raise ValueError(refusal(door, "n_samples", str(n_samples), f"{cut[0].n_samples}, the partitions' n"))
+        return cut, len(cut), cut[0].n_samples
+    if n_samples is not None:
+        cut = tuple(Partition(*part) for part in _core.cut(npartitions, (), n_samples))
+    return cut, npartitions, n_samples
+
+
+def check_policy(door: str, policy: Any) -> None:
+    if policy not in POLICIES:
+        raise ValueError(refusal(door, "policy", shown(policy), f"one of {POLICIES}"))
+
+
+def is_hawk_kernel(value: Any) -> bool:
+    """Whether `value` is a kernel traced by hawk: told by its type, without importing hawk."""
+    return type(value).__module__.split(".")[0] == "hawk" and hasattr(value, "walk") and hasattr(value, "sinks")
+
+
+def _positive(door: str, name: str, value: Any, *, least: int = 1) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(refusal(door, name, shown(value), "an integer"))
+    if value < least:
+        raise ValueError(refusal(door, name, str(value), f"at least {least}"))
+    return value
+
+
+def _read_partitions(door: str, partitions: Any) -> tuple[Partition, ...] | None:
+    """The triples, refused unless they tile [0, n) once."""
+    if partitions is None:
+        return None
+    try:
+        cut = tuple(Partition(*(_positive(door, "partitions", v, least=0) for v in triple)) for triple in partitions)
+        n = cut[0].n_samples
+    except (TypeError, IndexError) as error:
+        raise ValueError(refusal(door, "partitions", shown(partitions),
+                                 "(base, count, n) triples of integers, at least one")) from error
+    expected = 0
+    for part in sorted(cut):
+        if part.n_samples != n:
+            raise ValueError(refusal(door, "partitions", f"n {n} and n {part.n_samples}", "one n"))
+        if part.base != expected:
+            raise ValueError(refusal(door, "partitions", f"a partition that starts at {part.base}",
+                                     f"one that starts at {expected}: they tile [0, {n}) without gap or overlap"))
+        expected += part.count
+    if expected != n:
+        raise ValueError(refusal(door, "partitions", f"[0, {expected})", f"[0, {n}), all samples"))
+    return cut

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a caller gives, turned into what a slot takes: the careful path behind run, bind and the call form.
+
+Every function refuses before anything is written. ``run`` converts inputs where no value changes; ``bind`` takes arrays
+as they are.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from eagle.errors import ArgumentError, BufferRefused, LayoutError, PerformanceWarning, refusal, shown
+from eagle.plan.signature import Signature, Slot
+
+__all__ = ["bound_plane", "caller_level", "check_layout", "check_names", "check_overlap", "check_shape", "input_plane",
+           "output_plane", "uniform_value", "word_plane"]
+
+LAYOUTS = (None, "samples_last")
+
+
+def check_names(door: str, signature: Signature, given: Iterable[str], omissible: str) -> None:
+    """Raise ArgumentError for names that are no slot's, and for slots `omissible` ("run", "call", "bind") requires."""
+    given = set(given)
+    slots = {slot.name: slot for slot in signature.slots}
+    for name in given:
+        known = name in slots and slots[name].role != "nsamples"
+        if not known and name not in signature.unread:
+            raise ArgumentError(refusal(door, f"argument {name!r}", "a name the kernel does not declare",
+                                        f"one of {signature.names}"))
+    for slot in signature.slots:
+        if slot.name not in given and not slot.omissible(omissible):
+            why = "; it is updated from its previous value" if slot.reads_prior else ""
+            raise ArgumentError(refusal(door, f"{slot.role} {slot.name!r}", "nothing", f"a value for it{why}",
+                                        f"pass {slot.name}=..."))
+
+
+def check_layout(door: str, layout: Any) -> None:
+    if not (layout is None or isinstance(layout, str)) or layout not in LAYOUTS:
+        raise LayoutError(refusal(door, "layout", shown(layout), '"samples_last" or None',
+                                  "planes are component-major, (w, n); pass np.ascontiguousarray(x.T) for one that "
+                                  "is sample-major"))
+
+
+def _plane_text(slot: Slot) -> str:
+    return f"{slot.role} {slot.name!r}"
+
+
+def _array_text(array: np.ndarray[Any, Any]) -> str:
+    return f"{array.dtype} of shape {array.shape}"
+
+
+def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray[Any, Any]:
+    """`value` as a numpy array without copying an array. TypeError for what is no array."""
+    what = _plane_text(slot)
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(refusal(door, what, "a masked array", "an array without a mask",
+                                "fill it first: x.filled(...)"))
+    if isinstance(value, np.ndarray):
+        return value.view(np.ndarray) if type(value) is not np.ndarray else value
+    if lists and isinstance(value, list | tuple):
+        try:
+            array = np.asarray(value)
+        except (ValueError, TypeError) as error:
+            raise TypeError(refusal(door, what, "a list numpy makes no array of", "a list of numbers")) from error
+        if array.dtype == object:
+            raise TypeError(refusal(door, what, "a list of objects", "a list of numbers"))
+        return array
+    if isinstance(value, int | float | np.generic):
+        raise TypeError(refusal(door, what, f"the number {shown(value)}", "an array with a value for each sample",
+                                "a value shared by all samples is a Param; one sample is np.array([x])"))
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    raise TypeError(refusal(door, what, f"an object of {kind}", "a numpy array",
+                            "convert it, for example with numpy.asarray"))
+
+
+def check_shape(door: str, slot: Slot, array: np.ndarray[Any, Any], n: int | None, layout: str | None) -> int:
+    """The samples of a component-major plane. LayoutError for any other shape, or another number than `n`."""
+    what, shape = _plane_text(slot), array.shape
+    wanted = "(n,)" if slot.box == 0 else f"({slot.width}, n)"
+    if slot.box == 0:
+        if len(shape) != 1:
+            raise LayoutError(refusal(door, what, f"shape {shape}", f"shape {wanted}"))
+    elif len(shape) != 2 or shape[0] != slot.width:
+        fix = ""
+        if len(shape) == 2 and shape[1] == slot.width:
+            fix = f"planes are component-major; pass np.ascontiguousarray({slot.name}.T)"
+        elif slot.matrix and len(shape) == 3 and shape[:2] == slot.matrix:
+            fix = f"pass {slot.name}.reshape({slot.width}, -1)"
+        raise LayoutError(refusal(door, what, f"shape {shape}", f"shape {wanted}", fix))
+    elif slot.width > 1 and shape[1] == slot.width and layout is None:
+        raise LayoutError(refusal(
+            door, what, f"shape {shape}, which reads as component-major with N = {shape[1]} and as sample-major with "
+            f"N = {shape[0]}", "a plane whose sample axis is plain",
+            'pass layout="samples_last" when the samples are on the last axis'))
+    samples = int(shape[-1])
+    if n is not None and samples != n:
+        raise LayoutError(refusal(door, what, f"{samples} samples (shape {shape})", f"{n} samples (shape "
+                                  f"{slot.shape(n)})", "every plane of a call has the same number of samples"))
+    return samples
+
+
+def input_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+    """A C-contiguous array of the slot's dtype with the values of `value`, itself where that is possible."""
+    array = _host_array(door, slot, value, lists=True)
+    what = _plane_text(slot)
+    if not slot.declared and array.dtype.kind in "iub" and array.dtype.isnative:
+        return np.asarray(array, order="C")
+    converted = _converted(door, slot, array, is_list=isinstance(value, list | tuple))
+    if converted is array and (not array.flags.c_contiguous or not array.flags.aligned):
+        warnings.warn(f"{door}: {what} is strided; it is copied at each call. Pass a C-contiguous array",
+                      PerformanceWarning, stacklevel=caller_level())
+        converted = np.array(array, order="C", copy=True)
+    return np.asarray(converted, order="C").view(slot.dtype)
+
+
+def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: bool) -> np.ndarray[Any, Any]:
+    """`array` in the slot's dtype, when no value changes by it."""
+    what, wanted, found = _plane_text(slot), slot.dtype, array.dtype
+    if found == wanted:
+        return array
+    if found.kind not in "iufb" or (not found.isnative):
+        fix = f"byte-swap it: {slot.name}.astype('{wanted}')" if found.kind in "iuf" else ""
+        raise BufferRefused(refusal(door, what, _array_text(array), str(wanted), fix))
+    if wanted.kind == "f":
+        if found.kind == "b":
+            raise BufferRefused(refusal(door, what, "bool", str(wanted),
+                                f"convert it with {slot.name}.astype({wanted.name!r})"))
+        if found.kind == "f":
+            if found.itemsize > wanted.itemsize and not is_list:
+                build = f"build the kernel in it: eagle.deploy(k, scalar_type={found.name!r}), or "
+                raise BufferRefused(refusal(door, what, str(found), str(wanted),
+                                            f"{build if found == np.float64 else ''}convert it with "
+                                            f"{slot.name}.astype({wanted.name!r})"))
+            if not is_list:
+                warnings.warn(f"{door}: {what} is {found}; it is converted to {wanted} at each call. Pass {wanted}, or "
+                              f"build in {found}", PerformanceWarning, stacklevel=caller_level())
+            return array.astype(wanted)
+        return _exact(door, slot, array)
+    if is_list or (found.kind in "iu" and wanted.kind in "iu"):
+        return _exact(door, slot, array)
+    raise BufferRefused(refusal(door, what, str(found), str(wanted),
+                                f"convert it with {slot.name}.astype({wanted.name!r})"))
+
+
+def _exact(door: str, slot: Slot, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """`array` converted, refused where the dtype cannot hold a value."""
+    if array.dtype.kind == "b":
+        raise BufferRefused(refusal(door, _plane_text(slot), "bool", str(slot.dtype)))
+    lossy = _lossy(array, slot.dtype)
+    if lossy.any():
+        raise BufferRefused(refusal(door, _plane_text(slot), f"the value {array[lossy][0]!s} ({array.dtype})",
+                                    f"values that are exact in {slot.dtype}"))
+    return array.astype(slot.dtype)
+
+
+def _lossy(array: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Where `wanted` cannot hold the value of `array`."""
+    if wanted.kind == "b":
+        return np.asarray((array != 0) & (array != 1))
+    if wanted.kind in "iu":
+        low, high = (int(limit) for limit in (np.iinfo(wanted).min, np.iinfo(wanted).max))
+        if array.dtype.kind == "f":
+            return np.asarray((array != np.floor(array)) | (array < float(low)) | (array >= float(high) + 1.0))
+        found = np.iinfo(array.dtype)
+        below = array < low if found.min < low else np.zeros(array.shape, bool)
+        return np.asarray(below | (array > high) if found.max > high else below)
+    exact_up_to = 2 ** (np.finfo(wanted).nmant + 1)
+    lossy = np.zeros(array.shape, bool)
+    if np.iinfo(array.dtype).max > exact_up_to:
+        lossy = array > exact_up_to
+        if array.dtype.kind == "i":
+            lossy |= array < -exact_up_to
+        lossy = np.asarray(lossy)
+        # A large integer may still be exact; Python's integers tell without rounding.
+        lossy[lossy] = [int(wanted.type(v)) != int(v) for v in array[lossy]]
+    return lossy
+
+
+def output_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+    """The array a kernel writes in place: writable, of the exact dtype, C-contiguous."""
+    if isinstance(value, int | float | complex | np.generic):
+        raise BufferRefused(refusal(door, _plane_text(slot), f"the number {shown(value)}", "a writable array",
+                                    "leave it out to have it returned, or pass an array"))
+    return bound_plane(door, slot, value)
+
+
+def bound_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+    """The array a bound plan keeps: nothing is converted or copied."""
+    array = _host_array(door, slot, value, lists=False)
+    what = _plane_text(slot)
+    if slot.writes and not array.flags.writeable:
+        raise BufferRefused(refusal(door, what, "a read-only array", "a writable array", "pass a copy"))
+    passes = not slot.declared and array.dtype.kind in "iub" and array.dtype.isnative
+    if array.dtype != slot.dtype and not passes:
+        raise BufferRefused(refusal(door, what, str(array.dtype), str(slot.dtype),
+                                    f"convert it with {slot.name}.astype({slot.dtype.name!r})"))
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        raise BufferRefused(refusal(door, what, f"strides {array.strides} for shape {array.shape}",
+                                    "a C-contiguous, aligned array", f"np.ascontiguousarray({slot.name})"))
+    # The caller's own object where possible: a launch then sees it change.
+    return array if passes or array.dtype.num == slot.dtype.num else array.view(slot.dtype)
+
+
+def word_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+    """A one-cell plane of eagle's own that the caller gives."""
+    array = bound_plane(door, slot, value)
+    if array.shape != (1,):
+        raise LayoutError(refusal(door, _plane_text(slot), f"shape {array.shape}", "shape (1,)"))
+    return array
+
+
+def uniform_value(door: str, slot: Slot, value: Any) -> float | int:
+    """A number the slot passes by value."""
+    what = f"uniform {slot.name!r}"
+    if isinstance(value, np.ndarray):
+        if value.ndim:
+            raise BufferRefused(refusal(door, what, _array_text(value), "one number",
+                                        "a value for each sample is a Scalar plane"))
+        value = value[()]
+    if isinstance(value, bool | np.bool_):
+        raise TypeError(refusal(door, what, f"the bool {value!r}", "a number", "pass 0 or 1"))
+    if slot.dtype.kind == "i":
+        try:
+            whole = int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else \
+                operator.index(value)
+        except TypeError:
+            raise TypeError(refusal(door, what, shown(value), "an integer")) from None
+        if not -2**63 <= whole < 2**63:
+            raise ValueError(refusal(door, what, shown(whole), "an integer of 64 bits"))
+        return whole
+    if isinstance(value, str | bytes | complex | np.complexfloating) or not hasattr(type(value), "__float__"):
+        raise TypeError(refusal(door, what, shown(value), "a number"))
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
+    if number in (float("inf"), float("-inf")) and not _is_infinite(value) or _overflows(number, slot):
+        raise ValueError(refusal(door, what, shown(value), f"a number {slot.dtype} can hold"))
+    return number
+
+
+def _is_infinite(value: Any) -> bool:
+    return isinstance(value, float | np.floating) and bool(np.isinf(value))
+
+
+def _overflows(number: float, slot: Slot) -> bool:
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(number) and not np.isfinite(slot.dtype.type(number)))
+
+
+def check_overlap(door: str, signature: Signature, planes: Mapping[str, np.ndarray[Any, Any]]) -> list[str]:
+    """The inputs that are the very array of an output they may not be read beside; a caller copies those or refuses.
+
+    BufferRefused when planes share bytes in any other way, one of them written.
+    """
+    slots = [slot for slot in signature.slots if slot.name in planes and planes[slot.name].nbytes]
+    ranges = {s.name: (planes[s.name].ctypes.data, planes[s.name].ctypes.data + planes[s.name].nbytes) for s in slots}
+    shared: list[str] = []
+    for written in (s for s in slots if s.writes):
+        for other in slots:
+            if other is written:
+                continue
+            (a, b), (c, d) = ranges[written.name], ranges[other.name]
+            if c >= b or d <= a:
+                continue
+            if (a, b) == (c, d) and not other.writes:
+                if not signature.aliasable and other.name not in shared:
+                    shared.append(other.name)
+                continue
+            raise BufferRefused(refusal(door, f"{_plane_text(written)} and {_plane_text(other)}",
+                                        "arrays that share memory, one of them written", "separate arrays",
+                                        f"pass a copy for {other.name!r}"))
+    return shared
+
+
+def caller_level() -> int:
+    """The stack level of the first frame outside eagle, so that a warning counts once a call site."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("eagle", "hawk"):
+        frame, level = frame.f_back, level + 1
+    return level
