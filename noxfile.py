@@ -146,7 +146,7 @@ def sanitize(session: nox.Session, kind: str) -> None:
     option, dist = f"-DEAGLE_SANITIZE={kind}", WORK / f"dist-{name}"
     build_wheels(session)  # the plain core runs the build hook: an instrumented one needs the runtime preloaded
     build_wheels(session, dist, cmake_args=option)
-    install_ours(session, "eagle[hawk]", *TEST_TOOLS, dist=dist)
+    install_ours(session, "eagle[hawk]", "eagle-conformance", *TEST_TOOLS, dist=dist)
     env = {
         "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter never frees all it holds
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
