@@ -59,8 +59,11 @@ def tests(session: nox.Session) -> None:
     build_wheels(session)
     install_ours(session, "eagle[hawk]", "eagle-conformance", *TEST_TOOLS)
     native_tests(session, "plain")
-    folders = [str(folder) for folder in test_folders()]
-    session.run("pytest", *(session.posargs or folders))
+    if session.posargs:
+        session.run("pytest", *session.posargs)
+        return
+    session.run("pytest", "-q", "--pyargs", "eagle_conformance", "--eagle-backend", "cpu")
+    session.run("pytest", *test_folders())
 
 
 @nox.session
@@ -152,7 +155,7 @@ def sanitize(session: nox.Session, kind: str) -> None:
     native_tests(session, name, option, env={**env, "ASAN_OPTIONS": "detect_leaks=1"})
     runtime = preload("libasan.so" if "address" in kind else "libtsan.so")
     python = ["python", "-X", "faulthandler", "-m", "pytest", "-m", "smoke", "-p", "no:cacheprovider"]
-    session.run(*python, *(session.posargs or [str(folder) for folder in test_folders()]),
+    session.run(*python, *(session.posargs or test_folders()),
                 env={**env, "LD_PRELOAD": runtime, "PYTHONMALLOC": "malloc"})
 
 
@@ -295,7 +298,7 @@ def digest(source: Path, cmake_args: str) -> str:
     return state.hexdigest()
 
 
-def test_folders() -> list[Path]:
+def test_folders() -> list[str]:
     """Where tests live: beside each package, in the conformance suite, and here for the whole repository."""
     folders = [source / "tests" for source in PACKAGES.values()] + [ROOT / "tests"]
-    return [folder for folder in folders if folder.is_dir()]
+    return [str(folder) for folder in folders if folder.is_dir()]

@@ -9,7 +9,7 @@ namespace {
 void requireLaunch(const eagle_launch_desc& d) {
     requireNoFlags("desc", d.flags);
     requireDevice(d.device);
-    if (d.block == 0) refuse(EAGLE_INVALID_ARGUMENT, "desc.block is 0; the least samples of a piece, 1 or more, is wanted");
+    if (d.block == 0) refuse(EAGLE_INVALID_ARGUMENT, "desc.block is 0; the least samples of a piece are wanted");
     if (d.function == 0) refuse(EAGLE_INVALID_ARGUMENT, "desc.function is 0; the address of a host entry is wanted");
     if (d.nparams < 0) {
         refuse(EAGLE_INVALID_ARGUMENT, "desc.nparams is %lld; 0 or more is wanted", static_cast<long long>(d.nparams));

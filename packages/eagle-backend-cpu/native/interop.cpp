@@ -31,7 +31,8 @@ void copy(uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
     requireRange("dst", dst, bytes);
     requireRange("src", src, bytes);
     if ((dst > src ? dst - src : src - dst) < bytes) {
-        refuse(EAGLE_INVALID_ARGUMENT, "dst %#llx and src %#llx share some of their %llu bytes; disjoint ranges are wanted",
+        refuse(EAGLE_INVALID_ARGUMENT,
+               "dst %#llx and src %#llx share some of their %llu bytes; disjoint ranges are wanted",
                static_cast<unsigned long long>(dst), static_cast<unsigned long long>(src),
                static_cast<unsigned long long>(bytes));
     }
@@ -50,7 +51,9 @@ public:
     uint64_t allocate(uint64_t bytes) {
         const bool possible = bytes <= PTRDIFF_MAX - static_cast<uint64_t>(kAlignment);
         void* const block = possible ? ::operator new(bytes, kAlignment, std::nothrow) : nullptr;
-        if (!block) refuse(EAGLE_ERROR, "bytes is %llu; there is not so much memory", static_cast<unsigned long long>(bytes));
+        if (!block) {
+            refuse(EAGLE_ERROR, "bytes is %llu; there is not so much memory", static_cast<unsigned long long>(bytes));
+        }
         try {
             const std::lock_guard lock(mutex_);
             live_.insert(block);

@@ -22,7 +22,8 @@ bool isStream(std::uint64_t raw) { return raw == 0 || streams().contains(static_
 
 void requireStream(std::uint64_t raw) {
     if (!isStream(raw)) {
-        refuse(EAGLE_INVALID_ARGUMENT, "stream is %#llx; 0 or what stream_ptr gives of a stream not yet released is wanted",
+        refuse(EAGLE_INVALID_ARGUMENT,
+               "stream is %#llx; 0 or what stream_ptr gives of a stream not yet released is wanted",
                static_cast<unsigned long long>(raw));
     }
 }

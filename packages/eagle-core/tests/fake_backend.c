@@ -75,7 +75,8 @@ eagle_status eagle_backend_device_types(int32_t *types, int32_t cap, int32_t *co
 
 eagle_status eagle_backend_build_info(eagle_build_info *out) {
     if (FAIL == 3) return fail(EAGLE_ERROR, "no build info today");
-    const eagle_build_info all = {.abi_version = VERSION, .eagle_version = "9.9.9", .archs = "none", .backend_kind = KIND};
+    const eagle_build_info all = {
+        .abi_version = VERSION, .eagle_version = "9.9.9", .archs = "none", .backend_kind = KIND};
     const uint32_t bytes = out->struct_size < BUILD_BYTES ? out->struct_size : BUILD_BYTES;
     memcpy(out, &all, bytes);
     out->struct_size = bytes;

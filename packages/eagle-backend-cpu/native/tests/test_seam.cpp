@@ -104,7 +104,8 @@ void testStreams() {
     checkRefused(eagle_backend_stream_synchronize(stream), EAGLE_BAD_HANDLE, "stream_synchronize", "stream is 0x");
     checkRefused(eagle_backend_stream_ptr(stream, &raw), EAGLE_BAD_HANDLE, "stream_ptr");
     checkRefused(eagle_backend_stream_ptr(nullptr, &raw), EAGLE_BAD_HANDLE, "stream_ptr");
-    checkRefused(eagle_backend_memset_device(address(&byte), 1, raw), EAGLE_INVALID_ARGUMENT, "memset_device", "stream");
+    checkRefused(eagle_backend_memset_device(address(&byte), 1, raw), EAGLE_INVALID_ARGUMENT, "memset_device",
+                 "stream");
 
     eagle_stream next = nullptr;
     CHECK(eagle_backend_stream_create(&desc, &next) == EAGLE_OK && next != stream);
@@ -144,7 +145,7 @@ struct Launch {
 
     /// A copy with one field changed is refused and runs nothing.
     template <class Field, class Value>
-    static void refused(Field eagle_launch_desc::*field, Value value, eagle_status status, const char* words) {
+    static void refused(Field eagle_launch_desc::* field, Value value, eagle_status status, const char* words) {
         Launch launch;
         launch.desc.*field = static_cast<Field>(value);
         checkRefused(launch.run(), status, "run_device", words);
@@ -222,7 +223,8 @@ void testInterop() {
     checkRefused(eagle_backend_memcpy_device(address(to), 0, 1, 0), EAGLE_INVALID_ARGUMENT, "memcpy_device", "src");
     checkRefused(eagle_backend_memcpy(address(to), address(from), 0, 4, 0), EAGLE_INVALID_ARGUMENT, "memcpy", "is 4");
     checkRefused(eagle_backend_memcpy(address(to), address(from), 0, -1, 0), EAGLE_INVALID_ARGUMENT, "memcpy", "is -1");
-    checkRefused(eagle_backend_memcpy(address(to), address(to) + 8, 16, 3, 0), EAGLE_INVALID_ARGUMENT, "memcpy", "share");
+    checkRefused(eagle_backend_memcpy(address(to), address(to) + 8, 16, 3, 0), EAGLE_INVALID_ARGUMENT, "memcpy",
+                 "share");
     checkRefused(eagle_backend_memcpy(address(to), address(from), 8, 3, 9), EAGLE_INVALID_ARGUMENT, "memcpy", "stream");
 
     std::uint64_t block = 1;
@@ -292,7 +294,8 @@ void testModules() {
     checkRefused(eagle_backend_module_global(module, "fill_host", &ptr, &bytes), EAGLE_INDEX, "module_global");
 #endif
     checkRefused(eagle_backend_module_function(module, nullptr, &entry), EAGLE_INVALID_ARGUMENT, "module_function");
-    checkRefused(eagle_backend_module_function(module, "fill_host", nullptr), EAGLE_INVALID_ARGUMENT, "module_function");
+    checkRefused(eagle_backend_module_function(module, "fill_host", nullptr), EAGLE_INVALID_ARGUMENT,
+                 "module_function");
     checkRefused(eagle_backend_module_global(module, nullptr, &ptr, &bytes), EAGLE_INVALID_ARGUMENT, "module_global");
     checkRefused(eagle_backend_module_global(module, "x", nullptr, &bytes), EAGLE_INVALID_ARGUMENT, "module_global");
     checkRefused(eagle_backend_module_global(module, "x", &ptr, nullptr), EAGLE_INVALID_ARGUMENT, "module_global");

@@ -1,6 +1,14 @@
 // The team: many jobs, several callers, changes of size, exceptions, idleness.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if __has_include(<sys/resource.h>)
+#include <sys/resource.h>
+#endif
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -147,6 +155,39 @@ void testIdleTeamBurnsNothing() {
     CHECK(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC < 0.05);
 }
 
+#if __has_include(<sys/resource.h>) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/// Where the system gives no more threads, launches do with those there are.
+void testThreadsRunOut() {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        const rlimit tight{1ull << 29, 1ull << 29};
+        CHECK(setrlimit(RLIMIT_AS, &tight) == 0);
+        Team::setSize(exec::kMaxTeamSize);
+        launchMany(100, 4096, 64);
+        const int got = Team::tryLease()->participants();
+        CHECK(got >= 1 && got < exec::kMaxTeamSize);
+        Team::setSize(2);
+        launchMany(100, 4096, 64);
+        _exit(0);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+#else
+void testThreadsRunOut() {}
+#endif
+
+/// Launches come at every distance from the moment workers fall asleep.
+void testLaunchesAroundSleep() {
+    Team::setSize(3);
+    for (int k = 0; k < 400; ++k) {
+        launchMany(1, k % 2 ? 1 << 18 : 4096, 64);
+        const auto start = Clock::now();
+        while (Clock::now() - start < std::chrono::microseconds(k % 100)) exec::pause();
+    }
+}
+
 void testLeaseIsExclusive() {
     const Team::Lease lease = Team::tryLease();
     CHECK(lease);
@@ -167,6 +208,8 @@ int main() {
     testNestedLaunch();
     testSleepersAreWoken();
     testIdleTeamBurnsNothing();
+    testThreadsRunOut();
+    testLaunchesAroundSleep();
     testLeaseIsExclusive();
     CHECK(Team::tryLease());
     launchMany(100, 1 << 19, 4096);  // and the process ends while workers spin

@@ -40,7 +40,9 @@ void testVariables() {
 
 class Root {
 public:
-    Root() : path_(fs::temp_directory_path() / ("eagle-cgroup-" + std::to_string(getpid()))) { fs::create_directory(path_); }
+    Root() : path_(fs::temp_directory_path() / ("eagle-cgroup-" + std::to_string(getpid()))) {
+        fs::create_directory(path_);
+    }
     ~Root() { fs::remove_all(path_); }
     void write(const std::string& file, const std::string& text) const {
         fs::create_directories((path_ / file).parent_path());

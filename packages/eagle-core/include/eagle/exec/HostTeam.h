@@ -75,7 +75,8 @@ public:
 
 private:
     static constexpr std::int64_t kPiecesEach = 16;
-    static constexpr std::int64_t kBigCount = std::int64_t{1} << 18;  ///< worth waking sleepers for, whatever the kernel
+    static constexpr std::int64_t kBigCount = std::int64_t{1}
+                                              << 18;  ///< worth waking sleepers for, whatever the kernel
 
     std::int64_t runBegin(std::int64_t run) const { return cut_.pieces() * run / runs_; }
 

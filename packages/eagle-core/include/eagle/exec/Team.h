@@ -263,8 +263,8 @@ private:
         stepAside(callersProcessor_.load(std::memory_order_relaxed));
         const std::uint32_t seen = wakes_.load(std::memory_order_seq_cst);
         sleepers_.fetch_add(1, std::memory_order_seq_cst);
-        const bool wanted = isOpen(state_.load(std::memory_order_seq_cst), last) ||
-                            self >= members_.load(std::memory_order_seq_cst);
+        const bool wanted =
+            isOpen(state_.load(std::memory_order_seq_cst), last) || self >= members_.load(std::memory_order_seq_cst);
         if (!wanted) wakes_.wait(seen, std::memory_order_seq_cst);
         sleepers_.fetch_sub(1, std::memory_order_seq_cst);
         if (wanted) return;
@@ -277,14 +277,15 @@ private:
         for (int more = 0; more < 2 && someoneSleeps(); ++more) wakes_.notify_one();
     }
 
+    // Changes with every job. The work is written while no job is open and read by those who joined one.
     alignas(64) std::atomic<std::uint32_t> state_{0};
-    alignas(64) std::atomic<std::uint32_t> wakes_{0};
-    std::atomic<int> sleepers_{0};
-    alignas(64) std::atomic<int> members_{1};  ///< workers numbered from here on retire
-    std::atomic<int> callersProcessor_{kUnknownProcessor};
-    // Written while no job is open, read by those who joined one.
     Work work_ = nullptr;
     void* job_ = nullptr;
+    // Seldom changes.
+    alignas(64) std::atomic<std::uint32_t> wakes_{0};
+    std::atomic<int> sleepers_{0};
+    std::atomic<int> members_{1};  ///< workers numbered from here on retire
+    std::atomic<int> callersProcessor_{kUnknownProcessor};
     // The lease holder's.
     alignas(64) std::atomic_flag busy_;
     int sizedFor_ = 1;
