@@ -1,102 +1,14 @@
-// The doors that cost nanoseconds: run, the call form and launch, as C entry points.
-//
 // SPDX-License-Identifier: Apache-2.0
-//
-// Each door tries the exact case in C: numpy arrays of the declared dtype, C order and shape, numbers for uniforms.
-// Anything else, and every refusal, goes to the Python method of the same name with an underscore, before anything was
-// written. Python subclasses provide those: `_run(**planes)`, `_call(*args, **planes)`, `_launch(...)`,
-// `_moved(index)`.
 #define EAGLE_IMPORTS_NUMPY
 #include "calls.h"
 
-#include <structmember.h>
-
-#include <cstddef>
-#include <new>
-#include <vector>
+#include <algorithm>
 
 #include "bindings.h"
 #include "numpy_api.h"
 
 namespace eagle::core {
 
-namespace {
-
-PyObject *str_run, *str_call, *str_launch, *str_moved, *str_returned;
-
-/// The slot positions of one call site, found by the identity of its keyword tuple.
-struct Site {
-    PyObject* names = nullptr;  // owned, so its address stays its own
-    Py_ssize_t given = 0;       // positional arguments
-    std::vector<int16_t> position;
-};
-
-constexpr std::size_t kSites = 4;
-constexpr int kRunResult = -1, kReturnTree = -2;
-
-struct RunsObject {
-    PyObject_HEAD vectorcallfunc call;
-    KernelObject* kernel;
-    Cut* cut;
-    std::vector<int16_t>* order;  // call form: the slot of each positional argument
-    int returns;                  // call form: a slot, kRunResult or kReturnTree
-    Site* sites;
-    std::size_t oldest;
-};
-
-/// Fills `position` for one call; false when some name fits no slot or comes twice.
-bool resolve(const RunsObject* self, Py_ssize_t given, PyObject* names, std::vector<int16_t>& position) {
-    const std::vector<Slot>& slots = *self->kernel->slots;
-    position.assign(slots.size(), -1);
-    if (given > static_cast<Py_ssize_t>(self->order->size())) return false;
-    for (Py_ssize_t i = 0; i < given; ++i)
-        position[static_cast<std::size_t>((*self->order)[i])] = static_cast<int16_t>(i);
-    const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
-    for (Py_ssize_t k = 0; k < named; ++k) {
-        PyObject* name = PyTuple_GET_ITEM(names, k);
-        std::size_t at = 0;
-        while (at < slots.size() && slots[at].name != name) ++at;
-        if (at == slots.size())  // not interned: compare text
-            for (at = 0; at < slots.size() && PyUnicode_Compare(slots[at].name, name) != 0;) ++at;
-        if (at == slots.size() || position[at] >= 0) return false;
-        position[at] = static_cast<int16_t>(given + k);
-    }
-    return true;
-}
-
-const int16_t* site_of(RunsObject* self, Py_ssize_t given, PyObject* names) {
-    for (std::size_t i = 0; i < kSites; ++i) {
-        const Site& site = self->sites[i];
-        if (site.names == names && site.given == given && !site.position.empty()) return site.position.data();
-    }
-    std::vector<int16_t> position;
-    if (!resolve(self, given, names, position)) return nullptr;
-    Site& site = self->sites[self->oldest++ % kSites];
-    Py_XINCREF(names);
-    Py_XSETREF(site.names, names);
-    site.given = given;
-    site.position = std::move(position);
-    return site.position.data();
-}
-
-/// The exact case of run and of the call form. Null without an exception: the careful path must take over.
-PyObject* run_exact(RunsObject* self, PyObject* const* args, Py_ssize_t given, PyObject* names, Door door) {
-    if (!self->kernel) return nullptr;
-    const int16_t* position = site_of(self, given, names);
-    if (!position) return nullptr;
-    Block block(self->kernel);
-    if (block.pack(args, position, door, *self->cut) != Block::Packed::Yes) return nullptr;
-    if (!launch(self->kernel, block.params(), block.n(), *self->cut)) return nullptr;
-    if (door == Door::Run || self->returns == kRunResult) return block.results();
-    if (self->returns >= 0) return Py_NewRef(block.plane(static_cast<std::size_t>(self->returns)));
-    PyObject* all = block.results();
-    if (!all) return nullptr;
-    PyObject* tree = PyObject_CallMethodOneArg(reinterpret_cast<PyObject*>(self), str_returned, all);
-    Py_DECREF(all);
-    return tree;
-}
-
-/// self.<method>(*args, **names)
 PyObject* careful(PyObject* self, PyObject* method, PyObject* const* args, Py_ssize_t given, PyObject* names) {
     const Py_ssize_t total = given + (names ? PyTuple_GET_SIZE(names) : 0);
     std::vector<PyObject*> all(static_cast<std::size_t>(total) + 1);
@@ -105,315 +17,48 @@ PyObject* careful(PyObject* self, PyObject* method, PyObject* const* args, Py_ss
     return PyObject_VectorcallMethod(method, all.data(), static_cast<std::size_t>(given) + 1, names);
 }
 
-template <class Body>
-PyObject* guarded(Body body) {
-    try {
-        return body();
-    } catch (const std::bad_alloc&) {
-        return PyErr_NoMemory();
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-        return nullptr;
+bool add_type(PyObject* module, PyType_Spec& spec, const char* name, PyObject* base, PyTypeObject** out) {
+    PyObject* type = PyType_FromSpecWithBases(&spec, base);
+    if (!type || PyModule_AddObjectRef(module, name, type) < 0) return false;
+    if (out) *out = reinterpret_cast<PyTypeObject*>(type);
+    return true;
+}
+
+bool read_cut(long long parts, PyObject* given, Cut& cut) {
+    cut.parts = parts;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
+        long long base, count, n;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(given, i), "LLL", &base, &count, &n)) return false;
+        cut.given.push_back({base, count, n});
     }
-}
-
-PyObject* runs_run(PyObject* self, PyObject* const* args, Py_ssize_t given, PyObject* names) {
-    return guarded([&]() -> PyObject* {
-        if (given == 0) {
-            PyObject* result = run_exact(reinterpret_cast<RunsObject*>(self), args, 0, names, Door::Run);
-            if (result || PyErr_Occurred()) return result;
-        }
-        return careful(self, str_run, args, given, names);
-    });
-}
-
-PyObject* calls_call(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* names) {
-    return guarded([&]() -> PyObject* {
-        const Py_ssize_t given = PyVectorcall_NARGS(flagged);
-        PyObject* result = run_exact(reinterpret_cast<RunsObject*>(self), args, given, names, Door::Call);
-        if (result || PyErr_Occurred()) return result;
-        return careful(self, str_call, args, given, names);
-    });
-}
-
-/// _arm(kernel, parts, given, order, returns): from now on the exact case runs in C.
-PyObject* runs_arm(PyObject* object, PyObject* args) {
-    auto* self = reinterpret_cast<RunsObject*>(object);
-    PyObject *kernel, *given, *order;
-    long long parts;
-    int returns;
-    if (!PyArg_ParseTuple(args, "O!LO!O!i:_arm", KernelType, &kernel, &parts, &PyTuple_Type, &given, &PyTuple_Type,
-                          &order, &returns))
-        return nullptr;
-    return guarded([&]() -> PyObject* {
-        if (self->kernel) Py_RETURN_NONE;  // a run in another thread may be using it
-        Cut cut;
-        if (!read_cut(parts, given, cut)) return nullptr;
-        std::vector<int16_t> slots;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order); ++i) {
-            const long slot = PyLong_AsLong(PyTuple_GET_ITEM(order, i));
-            if (slot < 0 || slot >= static_cast<long>(reinterpret_cast<KernelObject*>(kernel)->slots->size())) {
-                if (!PyErr_Occurred()) PyErr_SetString(PyExc_IndexError, "_arm: order names no slot");
-                return nullptr;
-            }
-            slots.push_back(static_cast<int16_t>(slot));
-        }
-        *self->cut = std::move(cut);
-        *self->order = std::move(slots);
-        self->returns = returns;
-        Py_INCREF(kernel);
-        Py_XSETREF(self->kernel, reinterpret_cast<KernelObject*>(kernel));
-        Py_RETURN_NONE;
-    });
-}
-
-PyObject* runs_new(PyTypeObject* type, PyObject*, PyObject*) {
-    PyObject* object = type->tp_alloc(type, 0);
-    if (!object) return nullptr;
-    auto* self = reinterpret_cast<RunsObject*>(object);
-    self->call = calls_call;
-    self->returns = kRunResult;
-    self->cut = new (std::nothrow) Cut;
-    self->order = new (std::nothrow) std::vector<int16_t>;
-    self->sites = new (std::nothrow) Site[kSites];
-    if (!self->cut || !self->order || !self->sites) {
-        Py_DECREF(object);
-        return PyErr_NoMemory();
+    if (parts < 1) {
+        PyErr_SetString(PyExc_ValueError, "_core: a cut needs at least one part");
+        return false;
     }
-    return object;
+    return true;
 }
 
-int runs_traverse(PyObject* object, visitproc visit, void* arg) {
-    auto* self = reinterpret_cast<RunsObject*>(object);
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->kernel);
-    return 0;
-}
-
-int runs_clear(PyObject* object) {
-    Py_CLEAR(reinterpret_cast<RunsObject*>(object)->kernel);
-    return 0;
-}
-
-void runs_dealloc(PyObject* object) {
-    PyTypeObject* type = Py_TYPE(object);
-    auto* self = reinterpret_cast<RunsObject*>(object);
-    PyObject_GC_UnTrack(object);
-    runs_clear(object);
-    if (self->sites)
-        for (std::size_t i = 0; i < kSites; ++i) Py_XDECREF(self->sites[i].names);
-    delete[] self->sites;
-    delete self->order;
-    delete self->cut;
-    type->tp_free(object);
-    Py_DECREF(type);
-}
-
-template <class Function>
-PyCFunction method(Function function) {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
-}
-
-PyMethodDef runs_methods[] = {
-    {"run", method(runs_run), METH_FASTCALL | METH_KEYWORDS,
-     "run(*, device=None, layout=None, **planes)\n--\n\n"
-     "Run the kernel once over a batch and return its output plane, or {name: plane} when it has several.\n\n"
-     "Planes are numpy arrays of the declared dtype, component-major: (n,) for a scalar, (w, n) for a Vector of w,\n"
-     "(R*C, n) for a Matrix. Uniforms are numbers. Outputs that are given are written in place and returned; outputs\n"
-     "left out are allocated. A mask must be given.\n\n"
-     "Raises ArgumentError for unknown and missing names, LayoutError for a wrong shape, BufferRefused for a dtype,\n"
-     "a read-only or overlapping array, ValueError for a value the dtype cannot hold, TypeError for what is no array,\n"
-     "BackendUnavailable when nothing installed can run it. Nothing was written then."},
-    {"_arm", method(runs_arm), METH_VARARGS, nullptr},
-    {nullptr, nullptr, 0, nullptr},
-};
-
-PyMemberDef calls_members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(RunsObject, call), READONLY, nullptr},
-    {nullptr, 0, 0, 0, nullptr},
-};
-
-PyType_Slot runs_slots[] = {
-    {Py_tp_doc, const_cast<char*>("What run() needs: the exact case in C, the rest in _run().")},
-    {Py_tp_new, reinterpret_cast<void*>(runs_new)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(runs_dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(runs_traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(runs_clear)},
-    {Py_tp_methods, runs_methods},
-    {0, nullptr},
-};
-PyType_Spec runs_spec = {"eagle._core.Runs", sizeof(RunsObject), 0,
-                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
-                         runs_slots};
-
-PyType_Slot calls_slots[] = {
-    {Py_tp_doc, const_cast<char*>("Runs that can be called like the kernel; the rest is in _call().")},
-    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(runs_dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(runs_traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(runs_clear)},
-    {Py_tp_members, calls_members},
-    {0, nullptr},
-};
-PyType_Spec calls_spec = {"eagle._core.Calls", sizeof(RunsObject), 0,
-                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE |
-                              Py_TPFLAGS_HAVE_VECTORCALL,
-                          calls_slots};
-
-// ---- launches ----------------------------------------------------------------------------------------------------
-
-/// A packed block that several launches may use at once: rebinding swaps it, and each launch holds its own.
-struct BoundObject {
-    PyObject_HEAD KernelObject* kernel;
-    Block* block;
-    Cut* cut;
-};
-
-struct LaunchesObject {
-    PyObject_HEAD BoundObject* bound;
-};
-
-PyTypeObject* BoundType = nullptr;
-
-/// _core.Bound(kernel, values, parts, given): `values` has one item a slot, None where the block makes its own.
-PyObject* bound_new(PyTypeObject* type, PyObject* args, PyObject*) {
-    PyObject *kernel, *values, *given;
-    long long parts;
-    if (!PyArg_ParseTuple(args, "O!O!LO!:Bound", KernelType, &kernel, &PyTuple_Type, &values, &parts, &PyTuple_Type,
-                          &given))
-        return nullptr;
-    return guarded([&]() -> PyObject* {
-        Cut cut;
-        std::vector<int16_t> position;
-        if (!read_cut(parts, given, cut) || !read_values(reinterpret_cast<KernelObject*>(kernel), values, position))
-            return nullptr;
-        PyObject* object = type->tp_alloc(type, 0);
-        if (!object) return nullptr;
-        auto* self = reinterpret_cast<BoundObject*>(object);
-        Py_INCREF(kernel);
-        self->kernel = reinterpret_cast<KernelObject*>(kernel);
-        self->cut = new (std::nothrow) Cut(std::move(cut));
-        self->block = self->cut ? new (std::nothrow) Block(self->kernel) : nullptr;
-        if (!self->block) {
-            Py_DECREF(object);
-            return PyErr_NoMemory();
-        }
-        if (!pack_exactly(*self->block, values, position, *self->cut)) Py_CLEAR(object);
-        return object;
-    });
-}
-
-int bound_traverse(PyObject* object, visitproc visit, void* arg) {
-    auto* self = reinterpret_cast<BoundObject*>(object);
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->kernel);
-    if (self->block)
-        for (std::size_t i = 0; i < self->kernel->slots->size(); ++i) Py_VISIT(self->block->plane(i));
-    return 0;
-}
-
-void bound_dealloc(PyObject* object) {
-    PyTypeObject* type = Py_TYPE(object);
-    auto* self = reinterpret_cast<BoundObject*>(object);
-    PyObject_GC_UnTrack(object);
-    delete self->block;
-    delete self->cut;
-    Py_XDECREF(self->kernel);
-    type->tp_free(object);
-    Py_DECREF(type);
-}
-
-PyType_Slot bound_slots[] = {
-    {Py_tp_doc, const_cast<char*>("A packed argument block with the planes it points at.")},
-    {Py_tp_new, reinterpret_cast<void*>(bound_new)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(bound_dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(bound_traverse)},
-    {0, nullptr},
-};
-PyType_Spec bound_spec = {"eagle._core.Bound", sizeof(BoundObject), 0,
-                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE, bound_slots};
-
-PyObject* launches_launch(PyObject* object, PyObject* const* args, Py_ssize_t given, PyObject* names) {
-    auto* self = reinterpret_cast<LaunchesObject*>(object);
-    if (given || names || !self->bound) return guarded([&] { return careful(object, str_launch, args, given, names); });
-    BoundObject* bound = self->bound;
-    std::size_t moved = 0;
-    if (!bound->block->intact(&moved)) {
-        PyObject* index = PyLong_FromSize_t(moved);
-        if (!index) return nullptr;
-        PyObject* result = PyObject_CallMethodOneArg(object, str_moved, index);
-        Py_DECREF(index);
-        return result;
+bool read_values(const KernelObject* kernel, PyObject* values, std::vector<int16_t>& position) {
+    const std::size_t slots = kernel->slots->size();
+    if (static_cast<std::size_t>(PyTuple_GET_SIZE(values)) != slots) {
+        PyErr_Format(PyExc_ValueError, "_core: %zd values for %zu slots", PyTuple_GET_SIZE(values), slots);
+        return false;
     }
-    Py_INCREF(bound);  // another thread may rebind while the GIL is released
-    const bool ok = launch(bound->kernel, bound->block->params(), bound->block->n(), *bound->cut);
-    Py_DECREF(bound);
-    if (!ok) return nullptr;
-    Py_RETURN_NONE;
+    position.resize(slots);
+    for (std::size_t i = 0; i < slots; ++i)
+        position[i] = PyTuple_GET_ITEM(values, static_cast<Py_ssize_t>(i)) == Py_None ? -1 : static_cast<int16_t>(i);
+    return true;
 }
 
-PyObject* launches_set(PyObject* object, PyObject* bound) {
-    if (!PyObject_TypeCheck(bound, BoundType)) {
-        PyErr_SetString(PyExc_TypeError, "_set: wanted a _core.Bound");
-        return nullptr;
-    }
-    auto* self = reinterpret_cast<LaunchesObject*>(object);
-    Py_INCREF(bound);
-    Py_XSETREF(self->bound, reinterpret_cast<BoundObject*>(bound));
-    Py_RETURN_NONE;
+bool pack_exactly(Block& block, PyObject* values, const std::vector<int16_t>& position, const Cut& cut) {
+    PyObject* const* items = reinterpret_cast<PyTupleObject*>(values)->ob_item;
+    const Block::Packed packed = block.pack(items, position.data(), Door::Bind, cut);
+    if (packed == Block::Packed::Unfit)
+        PyErr_SetString(PyExc_SystemError, "_core: a checked value does not fit its slot");
+    return packed == Block::Packed::Yes;
 }
 
-int launches_traverse(PyObject* object, visitproc visit, void* arg) {
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(reinterpret_cast<LaunchesObject*>(object)->bound);
-    return 0;
-}
-
-int launches_clear(PyObject* object) {
-    Py_CLEAR(reinterpret_cast<LaunchesObject*>(object)->bound);
-    return 0;
-}
-
-void launches_dealloc(PyObject* object) {
-    PyTypeObject* type = Py_TYPE(object);
-    PyObject_GC_UnTrack(object);
-    launches_clear(object);
-    type->tp_free(object);
-    Py_DECREF(type);
-}
-
-PyMethodDef launches_methods[] = {
-    {"launch", method(launches_launch), METH_FASTCALL | METH_KEYWORDS,
-     "launch(stream=None, *, grid=None, block=None)\n--\n\n"
-     "Run the kernel once over the bound planes; the answers are in them. Host plans take no stream and no grid\n"
-     "(ValueError); `block` is not used. Raises BufferRefused when a bound plane has moved, changed its shape or\n"
-     "become read-only since."},
-    {"_set", method(launches_set), METH_O, nullptr},
-    {nullptr, nullptr, 0, nullptr},
-};
-
-PyType_Slot launches_slots[] = {
-    {Py_tp_doc, const_cast<char*>("What launch() needs: a block, replaced as a whole by rebinding.")},
-    {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(launches_dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(launches_traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(launches_clear)},
-    {Py_tp_methods, launches_methods},
-    {0, nullptr},
-};
-PyType_Spec launches_spec = {"eagle._core.Launches", sizeof(LaunchesObject), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
-                             launches_slots};
-
-/// Lets a Python class keep the C call of its base; CPython gives that up for classes made in Python before 3.12.
-PyObject* keep_call(PyObject*, PyObject* cls) {
-    if (!PyType_Check(cls) || reinterpret_cast<PyTypeObject*>(cls)->tp_call != PyVectorcall_Call) {
-        PyErr_SetString(PyExc_TypeError, "keep_call: wanted a class derived from _core.Calls without a __call__");
-        return nullptr;
-    }
-    reinterpret_cast<PyTypeObject*>(cls)->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
-    return Py_NewRef(cls);
-}
+namespace {
 
 /// cut(parts, given, n): the partitions of n samples as (base, count, n) triples.
 PyObject* cut_samples(PyObject*, PyObject* args) {
@@ -457,68 +102,16 @@ PyObject* execute(PyObject*, PyObject* args) {
 }
 
 PyMethodDef functions[] = {
-    {"keep_call", keep_call, METH_O, nullptr},
     {"execute", execute, METH_VARARGS, nullptr},
     {"cut", cut_samples, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
-bool add_type(PyObject* module, PyType_Spec& spec, const char* name, PyObject* base, PyTypeObject** out = nullptr) {
-    PyObject* type = PyType_FromSpecWithBases(&spec, base);
-    if (!type || PyModule_AddObjectRef(module, name, type) < 0) return false;
-    if (out) *out = reinterpret_cast<PyTypeObject*>(type);
-    return true;
-}
-
 }  // namespace
 
-bool read_cut(long long parts, PyObject* given, Cut& cut) {
-    cut.parts = parts;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
-        long long base, count, n;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(given, i), "LLL", &base, &count, &n)) return false;
-        cut.given.push_back({base, count, n});
-    }
-    if (parts < 1) {
-        PyErr_SetString(PyExc_ValueError, "_core: a cut needs at least one part");
-        return false;
-    }
-    return true;
-}
-
-bool read_values(const KernelObject* kernel, PyObject* values, std::vector<int16_t>& position) {
-    const std::size_t slots = kernel->slots->size();
-    if (static_cast<std::size_t>(PyTuple_GET_SIZE(values)) != slots) {
-        PyErr_Format(PyExc_ValueError, "_core: %zd values for %zu slots", PyTuple_GET_SIZE(values), slots);
-        return false;
-    }
-    position.resize(slots);
-    for (std::size_t i = 0; i < slots; ++i)
-        position[i] = PyTuple_GET_ITEM(values, static_cast<Py_ssize_t>(i)) == Py_None ? -1 : static_cast<int16_t>(i);
-    return true;
-}
-
-bool pack_exactly(Block& block, PyObject* values, const std::vector<int16_t>& position, const Cut& cut) {
-    PyObject* const* items = reinterpret_cast<PyTupleObject*>(values)->ob_item;
-    const Block::Packed packed = block.pack(items, position.data(), Door::Bind, cut);
-    if (packed == Block::Packed::Unfit)
-        PyErr_SetString(PyExc_SystemError, "_core: a checked value does not fit its slot");
-    return packed == Block::Packed::Yes;
-}
-
 bool register_calls(PyObject* module) {
-    if (_import_array() < 0) return false;
-    str_run = PyUnicode_InternFromString("_run");
-    str_call = PyUnicode_InternFromString("_call");
-    str_launch = PyUnicode_InternFromString("_launch");
-    str_moved = PyUnicode_InternFromString("_moved");
-    str_returned = PyUnicode_InternFromString("returned");
-    PyTypeObject* runs = nullptr;
-    return str_run && str_call && str_launch && str_moved && str_returned && add_kernel_type(module) &&
-           add_type(module, runs_spec, "Runs", nullptr, &runs) &&
-           add_type(module, calls_spec, "Calls", reinterpret_cast<PyObject*>(runs)) &&
-           add_type(module, bound_spec, "Bound", nullptr, &BoundType) &&
-           add_type(module, launches_spec, "Launches", nullptr) && PyModule_AddFunctions(module, functions) == 0;
+    return _import_array() >= 0 && add_kernel_type(module) && add_runs(module) && add_launches(module) &&
+           PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace eagle::core

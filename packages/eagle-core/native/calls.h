@@ -1,9 +1,18 @@
+// What the doors share: the C entry points that cost nanoseconds.
+//
 // SPDX-License-Identifier: Apache-2.0
+//
+// Each door tries the exact case in C: numpy arrays of the declared dtype, C order and shape, numbers for uniforms.
+// Anything else, and every refusal, goes to the Python method of the same name with an underscore, before anything was
+// written. Python subclasses provide those: `_run(**planes)`, `_call(*args, **planes)`, `_launch(...)`,
+// `_moved(index)`.
 #pragma once
 
 #include <Python.h>
 
 #include <cstdint>
+#include <exception>
+#include <new>
 #include <vector>
 
 #include "block.h"
@@ -13,5 +22,33 @@ namespace eagle::core {
 bool read_cut(long long parts, PyObject* given, Cut& cut);
 bool read_values(const KernelObject* kernel, PyObject* values, std::vector<int16_t>& position);
 bool pack_exactly(Block& block, PyObject* values, const std::vector<int16_t>& position, const Cut& cut);
+
+/// self.<method>(*args, **names)
+PyObject* careful(PyObject* self, PyObject* method, PyObject* const* args, Py_ssize_t given, PyObject* names);
+
+/// Adds a type made of `spec` to _core. false with a Python exception set.
+bool add_type(PyObject* module, PyType_Spec& spec, const char* name, PyObject* base = nullptr,
+              PyTypeObject** out = nullptr);
+
+bool add_runs(PyObject* module);      ///< Runs, Calls, keep_call
+bool add_launches(PyObject* module);  ///< Bound, Launches
+
+/// No C++ exception leaves a C entry point.
+template <class Body>
+PyObject* guarded(Body body) {
+    try {
+        return body();
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    } catch (const std::exception& error) {
+        PyErr_SetString(PyExc_RuntimeError, error.what());
+        return nullptr;
+    }
+}
+
+template <class Function>
+PyCFunction method(Function function) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
 
 }  // namespace eagle::core

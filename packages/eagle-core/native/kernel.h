@@ -77,8 +77,9 @@ struct Cut {
 };
 
 struct KernelObject {
-    PyObject_HEAD PyObject* backend;  ///< _core.Backend
-    PyObject* keepalive;              ///< whatever the entry points into
+    PyObject ob_base;
+    PyObject* backend;    ///< _core.Backend
+    PyObject* keepalive;  ///< whatever the entry points into
     const Backend* seam;
     uint64_t entry;
     int64_t bytes_per_sample;

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AutoPlan: a deployed kernel, run where its data lives and called like the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from eagle import _core
+from eagle.errors import ArgumentError, BufferRefused, refusal
+from eagle.exec import HostTeam
+from eagle.plan.bound import BoundPlan
+from eagle.plan.launching import run_planes
+from eagle.plan.plan import Plan, plan, results
+
+__all__ = ["AutoPlan", "device_resident", "residency"]
+
+DOOR = "eagle.deploy"
+RUN_RESULT, RETURN_TREE = -1, -2  # what the call form returns, as native/runs.cpp numbers it
+
+
+def device_resident(value: Any) -> bool:
+    """Whether `value` lives in a CUDA device's memory: it has a CUDA array interface. Never raises."""
+    try:
+        return getattr(value, "__cuda_array_interface__", None) is not None
+    except Exception:  # noqa: BLE001  a property of a foreign object may raise anything
+        return False
+
+
+def residency(planes: dict[str, Any], *, door: str = "eagle.plan.auto", what: str = "kernel") -> str:
+    """``"device"`` or ``"host"``: where these planes are.
+
+    Raises BufferRefused when they are on both sides, naming one of each, the door and the object.
+    """
+    sides = {name: device_resident(value) for name, value in planes.items()}
+    if len(set(sides.values())) > 1:
+        device, host = (next(name for name, side in sides.items() if side is wanted) for wanted in (True, False))
+        raise BufferRefused(refusal(door, f"{what}, planes {device!r} and {host!r}", "one on a device, one on the host",
+                                    "all on one side", "move one of them"))
+    return "device" if any(sides.values()) else "host"
+
+
+class AutoPlan(_core.Calls):
+    """A deployed kernel. Call it like the kernel, or :meth:`run` and :meth:`bind` it by name.
+
+    `kernel` is the hawk kernel, None for a plugin that was built before. Several threads may use one.
+    """
+
+    def __init__(self, plugin: Any, plan_kw: dict[str, Any], kernel: Any = None) -> None:
+        self.plugin = plugin
+        self.plan_kw = plan_kw
+        self.kernel = kernel
+        self._host: Plan | None = None
+
+    @property
+    def host(self) -> Plan:
+        """The plan for host memory, made when first used."""
+        if self._host is None:
+            host = plan(self.plugin, structure=HostTeam, **self.plan_kw)
+            self._arm(host.kernel_for(host.signature.slots), host.npartitions, host.partitions or (),
+                      self._order(host), self._returns(host))
+            self._host = host
+        return self._host
+
+    def select(self, planes: dict[str, Any]) -> Plan:
+        """The plan for where `planes` are; with none, the host's.
+
+        Raises BufferRefused for planes on both sides, ValueError for a side the kernel was not built for.
+        """
+        known = {role_name[1]: role_name[0] for role_name in self.plugin.arg_spec}
+        arrays = {name: value for name, value in planes.items() if known.get(name) not in ("uniform", "nsamples")}
+        if residency(arrays, door=DOOR, what=f"kernel {self._name!r}") == "device":
+            raise ValueError(refusal(DOOR, f"kernel {self._name!r}", "planes on a device and no device entry",
+                                     f"planes on the host (targets: {list(self._targets)})",
+                                     "bring them to the host, or build with targets=(\"host\", \"cuda\")"))
+        return self.host
+
+    def bind(self, *, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
+        """:meth:`Plan.bind` of the plan that :meth:`select` picks."""
+        chosen = self.select(planes)
+        return BoundPlan(chosen, "AutoPlan.bind", chosen.given("AutoPlan.bind", device, planes), layout)
+
+    def bind_args(self, args: Sequence[Any], kw: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name. Positions are the kernel's required parameters, in order.
+
+        Raises ArgumentError for doubled and surplus arguments.
+        """
+        door, positional = f"{self._name}()", self._positional
+        if positional is None:
+            if args:
+                raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name",
+                                            "names only: a built plugin has no order of parameters",
+                                            f"name them: {self.host.signature.names}"))
+            return kw
+        if len(args) > len(positional):
+            raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name",
+                                        f"at most {len(positional)}: {list(positional)}",
+                                        "pass outputs and masks by name"))
+        bound = dict(zip(positional, args, strict=False))
+        for name in kw:
+            if name in bound:
+                raise ArgumentError(refusal(door, f"argument {name!r}", "two values", "one"))
+        return bound | kw
+
+    def returned(self, planes: dict[str, Any]) -> Any:
+        """The kernel's own tree of returns (a plane, tuple, list or dict), filled from ``{name: plane}``."""
+        return _fill(self.kernel.returns, planes) if self.kernel is not None and self.kernel.returns is not None \
+            else planes
+
+    def __repr__(self) -> str:
+        return f"AutoPlan({self._name!r}, targets={list(self._targets)})"
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self.plugin, "name", "kernel"))
+
+    @property
+    def _targets(self) -> tuple[str, ...]:
+        sides = (("host", "host_entry"), ("device", "device_function"))
+        return tuple(side for side, entry in sides if getattr(self.plugin, entry, None))
+
+    @property
+    def _positional(self) -> tuple[str, ...] | None:
+        """The names positions stand for: the required parameters in order, then those that may be left out, where
+        they stand behind all required ones. A position never has two meanings."""
+        if self.kernel is None:
+            return None
+        signature = self.host.signature
+        slots = {slot.name: slot for slot in signature.slots}
+        returned = set(_leaves(self.kernel.returns))
+        names = [name for name in self.kernel.planes
+                 if name not in returned and (name in slots or name in signature.unread)]
+        required = [name for name in names if name not in slots or not slots[name].omissible("call")]
+        return tuple(names if names[:len(required)] == required else required)
+
+    def _order(self, host: Plan) -> tuple[int, ...]:
+        """The slot of each position, as far as every position has one."""
+        if self.kernel is None:
+            return ()
+        self._host = host
+        index = {slot.name: i for i, slot in enumerate(host.signature.slots)}
+        positional = self._positional or ()
+        return tuple(index[name] for name in positional) if all(name in index for name in positional) else ()
+
+    def _returns(self, host: Plan) -> int:
+        tree = self.kernel.returns if self.kernel is not None else None
+        if tree is None:
+            return RUN_RESULT
+        names = [slot.name for slot in host.signature.slots]
+        return names.index(tree) if isinstance(tree, str) else RETURN_TREE
+
+    def _run(self, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
+        return self.select(planes).run_by_name("AutoPlan.run", args, device, layout, planes)
+
+    def _call(self, *args: Any, device: int | None = None, layout: str | None = None, **kw: Any) -> Any:
+        door = f"{self._name}()"
+        given = self.bind_args(args, kw)
+        chosen = self.select(given)
+        planes = run_planes(door, chosen, chosen.given(door, device, given), layout, "call")
+        if self.kernel is not None and self.kernel.returns is not None:
+            return self.returned(planes)
+        return results(chosen.signature, planes)
+
+
+_core.keep_call(AutoPlan)
+
+
+def _leaves(tree: Any) -> list[str]:
+    if tree is None:
+        return []
+    if isinstance(tree, str):
+        return [tree]
+    return [leaf for branch in (tree.values() if isinstance(tree, dict) else tree) for leaf in _leaves(branch)]
+
+
+def _fill(tree: Any, planes: dict[str, Any]) -> Any:
+    if isinstance(tree, str):
+        return planes[tree]
+    if isinstance(tree, dict):
+        return {key: _fill(branch, planes) for key, branch in tree.items()}
+    return type(tree)(_fill(branch, planes) for branch in tree)
