@@ -223,6 +223,7 @@ def test_bind_refuses_an_input_that_is_another_kernels_output() -> None:
         eagle.deploy(kernels.swapped).bind(x=x, y=np.ones(3), out0=x, out1=np.ones(3))
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # NumPy 2.5
 def test_launch_refuses_what_changed_since_bind() -> None:
     for change in ("read-only", "shape", "resize"):
         out = np.zeros(5)
