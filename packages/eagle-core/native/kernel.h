@@ -83,6 +83,7 @@ struct KernelObject {
     const Backend* seam;
     uint64_t entry;
     int64_t bytes_per_sample;
+    int64_t lead;    ///< the slot whose plane a launch aligns to cache lines; -1: none
     bool serial;     ///< one ascending range on one thread
     bool aliasable;  ///< an input may be the very array of the output
     std::vector<Slot>* slots;

@@ -217,8 +217,8 @@ typedef struct eagle_graph_desc {
 
 /* One launch of `function` over [base, base + count). params[i] is the address of argument i; the backend appends
  * base, count and n_samples. A device runs ceil(count / block) blocks of block threads. A host backend calls
- * function(params, base, count, n_samples) over pieces of at least `block` samples; block >= count is one piece on
- * the calling thread. */
+ * function(params, base, count, n_samples) over pieces of at least `block` samples that begin at base and multiples of
+ * 64 from there; block >= count is one piece on the calling thread. */
 typedef struct eagle_launch_desc {
     uint32_t struct_size;
     uint32_t flags;

@@ -13,21 +13,20 @@
 
 namespace eagle::exec {
 
-/// Samples [base, base + count) in pieces of at least `grain` that differ by at most kRow samples, their ends apart.
-/// Inner boundaries are absolute multiples of kRow: entries may write whole rows, and two threads must not share one.
+/// Samples [base, base + count) in pieces of at least `grain` that begin at `base` and multiples of kRow from there, so
+/// that pieces of a base on a cache line begin on one. They differ by at most kRow samples, but for the last.
+/// Entries that write whole rows of up to kRow samples get a base on such a row: two threads must not share one.
 class Cut {
 public:
     static constexpr std::uint64_t kRow = 64;
 
     Cut(std::int64_t base, std::int64_t count, std::int64_t grain, std::int64_t mostPieces)
-        : base_(static_cast<std::uint64_t>(base)),
-          end_(base_ + static_cast<std::uint64_t>(count)),
-          firstRow_(base_ / kRow + (base_ % kRow != 0)) {
-        const std::uint64_t rows = std::max(end_ / kRow, firstRow_) - firstRow_;
+        : base_(static_cast<std::uint64_t>(base)), end_(base_ + static_cast<std::uint64_t>(count)) {
+        const std::uint64_t rows = static_cast<std::uint64_t>(count) / kRow;
         const std::uint64_t wanted = static_cast<std::uint64_t>(std::max<std::int64_t>(grain, 1));
         const std::uint64_t rowsPerPiece = (wanted - 1) / kRow + 1;
         const std::uint64_t most = static_cast<std::uint64_t>(std::max<std::int64_t>(mostPieces, 1));
-        pieces_ = std::clamp<std::uint64_t>(rows / rowsPerPiece, 1, most);
+        pieces_ = std::max<std::uint64_t>(std::min(rows / rowsPerPiece, most), 1);
         rowsEach_ = rows / pieces_;
         longer_ = rows % pieces_;
     }
@@ -37,13 +36,12 @@ public:
     /// Where piece i begins; begin(pieces()) is the end.
     std::int64_t begin(std::int64_t i) const {
         const std::uint64_t piece = static_cast<std::uint64_t>(i);
-        if (piece == 0) return static_cast<std::int64_t>(base_);
         if (piece == pieces_) return static_cast<std::int64_t>(end_);
-        return static_cast<std::int64_t>(kRow * (firstRow_ + rowsEach_ * piece + std::min(piece, longer_)));
+        return static_cast<std::int64_t>(base_ + kRow * (rowsEach_ * piece + std::min(piece, longer_)));
     }
 
 private:
-    std::uint64_t base_, end_, firstRow_;
+    std::uint64_t base_, end_;
     std::uint64_t pieces_, rowsEach_, longer_;  ///< the first `longer_` pieces have one row more
 };
 
