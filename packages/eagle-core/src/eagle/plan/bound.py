@@ -36,16 +36,8 @@ class BoundPlan(_core.Launches):
     def _adopt(self, door: str, given: dict[str, Any], layout: str | None) -> None:
         """Check every plane, then replace the packed block as a whole."""
         signature = self._plan.signature
-        packed: dict[str, Any] = {}
-        for slot in signature.slots:
-            if slot.name not in given:
-                continue
-            if slot.is_uniform:
-                packed[slot.name] = values.uniform_value(door, slot, given[slot.name])
-            elif slot.is_word:
-                packed[slot.name] = values.word_plane(door, slot, given[slot.name])
-            else:
-                packed[slot.name] = values.bound_plane(door, slot, given[slot.name])
+        packed = {slot.name: values.slot_value(door, slot, given[slot.name], values.bound_plane)
+                  for slot in signature.slots if slot.name in given}
         n = samples_of(door, signature.slots, packed, layout, self._n)
         partitions = self._plan.partitions_for(n)
         planes = {slot.name: packed[slot.name] for slot in signature.slots if slot.is_plane}

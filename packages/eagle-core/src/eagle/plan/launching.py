@@ -34,14 +34,8 @@ def run_planes(door: str, plan: Plan, given: dict[str, Any], layout: str | None,
         if slot.writes and slot.is_plane and slot.name in given:
             packed[slot.name] = values.output_plane(door, slot, given[slot.name])
     for slot in signature.slots:
-        if slot.name not in given or slot.name in packed:
-            continue
-        if slot.is_uniform:
-            packed[slot.name] = values.uniform_value(door, slot, given[slot.name])
-        elif slot.is_word:
-            packed[slot.name] = values.word_plane(door, slot, given[slot.name])
-        else:
-            packed[slot.name] = values.input_plane(door, slot, given[slot.name])
+        if slot.name in given and slot.name not in packed:
+            packed[slot.name] = values.slot_value(door, slot, given[slot.name], values.input_plane)
     n = samples_of(door, signature.slots, packed, layout)
     plan.partitions_for(n)
     planes = {slot.name: packed[slot.name] for slot in signature.slots if slot.is_plane and slot.name in packed}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from eagle.errors import ArgumentError, BufferRefused, LayoutError, PerformanceW
 from eagle.plan.signature import Signature, Slot
 
 __all__ = ["bound_plane", "caller_level", "check_layout", "check_names", "check_overlap", "check_shape", "input_plane",
-           "output_plane", "uniform_value", "word_plane"]
+           "output_plane", "slot_value"]
 
 LAYOUTS = (None, "samples_last")
 
@@ -252,6 +252,13 @@ def _is_infinite(value: Any) -> bool:
 def _overflows(number: float, slot: Slot) -> bool:
     with np.errstate(over="ignore"):
         return bool(np.isfinite(number) and not np.isfinite(slot.dtype.type(number)))
+
+
+def slot_value(door: str, slot: Slot, value: Any, plane: Callable[[str, Slot, Any], np.ndarray[Any, Any]]) -> Any:
+    """What a slot takes of `value`; `plane` is the reader of planes, such as :func:`input_plane`."""
+    if slot.is_uniform:
+        return uniform_value(door, slot, value)
+    return word_plane(door, slot, value) if slot.is_word else plane(door, slot, value)
 
 
 def check_overlap(door: str, signature: Signature, planes: Mapping[str, np.ndarray[Any, Any]]) -> list[str]:
