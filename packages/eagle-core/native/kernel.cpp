@@ -46,7 +46,7 @@ eagle_status run(const KernelObject* kernel, const void* const* params, int64_t 
     desc.nparams = static_cast<int64_t>(kernel->slots->size());
     desc.n_samples = n;
     const auto run_device = kernel->seam->fn.run_device;
-    for (int64_t i = 0, parts = cut.size(); i < parts; ++i) {
+    for (int64_t i = 0, parts = cut.filled(n); i < parts; ++i) {
         const plugin::Partition part = cut.at(i, n);
         const int64_t most = kernel->serial ? int64_t{kOnePiece} : part.count;
         const int64_t lead = part.count >= kWorthAligning ? samples_to_line(kernel, params, part.base) : 0;

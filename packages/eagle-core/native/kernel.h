@@ -5,6 +5,7 @@
 
 #include <Python.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <vector>
@@ -70,6 +71,8 @@ struct Cut {
     std::vector<plugin::Partition> given;
 
     int64_t size() const { return given.empty() ? parts : static_cast<int64_t>(given.size()); }
+    /// How many of them, from the first, may hold any of n samples.
+    int64_t filled(int64_t n) const { return given.empty() ? std::min(parts, n) : size(); }
     /// Partition i of n samples: larger parts first, trailing ones possibly empty.
     plugin::Partition at(int64_t i, int64_t n) const;
     /// Whether these partitions can cut n samples.

@@ -39,7 +39,7 @@ class BoundPlan(_core.Launches):
         packed = {slot.name: values.slot_value(door, slot, given[slot.name], values.bound_plane)
                   for slot in signature.slots if slot.name in given}
         n = samples_of(door, signature.slots, packed, layout, self._n)
-        partitions = self._plan.partitions_for(n)
+        self._plan.check_samples(door, n)
         planes = {slot.name: packed[slot.name] for slot in signature.slots if slot.is_plane}
         for name in values.check_overlap(door, signature, planes):
             raise BufferRefused(refusal(door, f"{name!r}", "an array that is also an output", "a separate array",
@@ -48,7 +48,7 @@ class BoundPlan(_core.Launches):
         bound = _core.Bound(self._plan.kernel_for(slots), tuple(packed.get(slot.name) for slot in slots),
                             self._plan.npartitions, self._plan.partitions or ())
         self._set(bound)
-        self._n, self._partitions = n, partitions
+        self._n = n
         self._planes = {slot.name: given[slot.name] for slot in signature.slots if slot.name in given}
 
     @property
@@ -75,11 +75,11 @@ class BoundPlan(_core.Launches):
     @property
     def partitions(self) -> tuple[Partition, ...]:
         """The ranges a launch runs, in order."""
-        return self._partitions
+        return self._plan.partitions_for(self.n)
 
     def __repr__(self) -> str:
         return (f"BoundPlan({self._plan.signature.kernel!r}, {self._plan.structure}, n={self.n}, "
-                f"partitions={len(self.partitions)}, names={list(self.names)})")
+                f"partitions={self._plan.npartitions}, names={list(self.names)})")
 
     def rebind(self, *, layout: str | None = None, **changed: Any) -> BoundPlan:
         """Bind other planes or numbers under some of the names; the others stay. Returns this bound plan.

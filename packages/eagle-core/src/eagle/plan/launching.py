@@ -37,7 +37,7 @@ def run_planes(door: str, plan: Plan, given: dict[str, Any], layout: str | None,
         if slot.name in given and slot.name not in packed:
             packed[slot.name] = values.slot_value(door, slot, given[slot.name], values.input_plane)
     n = samples_of(door, signature.slots, packed, layout)
-    plan.partitions_for(n)
+    plan.check_samples(door, n)
     planes = {slot.name: packed[slot.name] for slot in signature.slots if slot.is_plane and slot.name in packed}
     for name in values.check_overlap(door, signature, planes):
         warnings.warn(f"{door}: {name!r} is also an output; the kernel reads a copy of it. Pass a separate output",

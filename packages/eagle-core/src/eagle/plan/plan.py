@@ -15,6 +15,7 @@ from eagle.plan.signature import Signature, Slot, read_signature
 
 __all__ = ["Plan", "plan"]
 
+MOST_PARTITIONS = 2**20
 POLICIES = ("compensated", "ordered", "auto")
 
 class Plan(_core.Runs):
@@ -74,9 +75,13 @@ class Plan(_core.Runs):
 
         Raises ValueError when the plan was made for another n.
         """
-        if self.n_samples is not None and n != self.n_samples:
-            raise ValueError(refusal("Plan", "n", f"{n} samples", f"{self.n_samples}, the plan's n_samples"))
+        self.check_samples("Plan.partitions_for", _positive("Plan.partitions_for", "n", n, least=0))
         return tuple(Partition(*p) for p in _core.cut(self.npartitions, self.partitions or (), n))
+
+    def check_samples(self, door: str, n: int) -> None:
+        """Raise ValueError when the plan was made for another number of samples than `n`."""
+        if self.n_samples is not None and n != self.n_samples:
+            raise ValueError(refusal(door, "planes", f"{n} samples", f"{self.n_samples}, the plan's n_samples"))
 
     def bind(self, *, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
         """Pack the planes once, for launches that cost nanoseconds.
@@ -164,7 +169,7 @@ def read_cut(door: str, npartitions: Any = 1, partitions: Any = None, n_samples:
              ) -> tuple[tuple[Partition, ...] | None, int, int | None]:
     """The explicit partitions, their number and the fixed number of samples that these keywords of plan() mean."""
     cut = _read_partitions(door, partitions)
-    npartitions = _positive(door, "npartitions", npartitions)
+    npartitions = _positive(door, "npartitions", npartitions, most=MOST_PARTITIONS)
     if n_samples is not None:
         n_samples = _positive(door, "n_samples", n_samples, least=0)
     if cut is not None:
@@ -186,11 +191,13 @@ def is_hawk_kernel(value: Any) -> bool:
     return type(value).__module__.split(".")[0] == "hawk" and hasattr(value, "walk") and hasattr(value, "sinks")
 
 
-def _positive(door: str, name: str, value: Any, *, least: int = 1) -> int:
+def _positive(door: str, name: str, value: Any, *, least: int = 1, most: int = 2**62) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(refusal(door, name, shown(value), "an integer"))
     if value < least:
-        raise ValueError(refusal(door, name, str(value), f"at least {least}"))
+        raise ValueError(refusal(door, name, shown(value), f"at least {least}"))
+    if value > most:
+        raise ValueError(refusal(door, name, shown(value), f"at most {most}"))
     return value
 
 
