@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README's example prints what the README says, and its two commands are sessions that exist."""
+"""The examples of the README and the guide print what is shown; commands, links and anchors lead somewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_example_prints_what_is_shown() -> None:
+def test_examples_print_what_is_shown() -> None:
     done = subprocess.run([sys.executable, str(ROOT / "tools" / "readme.py")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
