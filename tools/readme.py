@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the examples of the pages and compare what they print with what is shown: ``python tools/readme.py [--write]``.
 
-An example is a ``python`` block with a ``text`` block right behind it. The examples of a page are one program, in order,
-so imports and names last to its end.
+An example is a ``python`` block with a ``text`` block right behind it. The examples of a page are one program, in
+order, so imports and names last to its end.
 """
 
 from __future__ import annotations
