@@ -23,8 +23,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("suites", nargs="+", choices=names, metavar="SUITE", help=", ".join(names))
     parser.add_argument("--ours", required=True, metavar="PYTHON", help="interpreter with this project installed")
     parser.add_argument("--peer", required=True, metavar="PYTHON", help="interpreter with the peer installed")
-    parser.add_argument("--out", type=Path, default=HERE / "results", metavar="DIR", help="where results go")
-    parser.add_argument("--quick", action="store_true", help="few rounds, no large sizes")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where results go (default: results, --quick: nowhere)")
+    parser.add_argument("--quick", action="store_true", help="few rounds, no large sizes; prints only, unless --out")
     parser.add_argument("--patience", type=float, default=0.0, metavar="S", help="wait so long a cell for quiet CPUs")
     parser.add_argument("--strict", action="store_true", help="exit status 1 when a goal is missed or results differ")
     return parser.parse_args()
@@ -54,6 +54,7 @@ def run(name: str, pool: Pool, quick: bool, patience: float) -> list[Measured]:
 
 def main() -> int:
     args = arguments()
+    out = args.out or (None if args.quick else HERE / "results")
     missed = False
     pythons = {"ours": args.ours, "peer": args.peer, "plain": args.ours}
     with tempfile.TemporaryDirectory() as cache, Pool(pythons, Path(cache)) as pool:
@@ -62,7 +63,7 @@ def main() -> int:
             facts = {"machine": machine.facts(), **tools}
             results = run(name, pool, args.quick, args.patience)
             facts["machine"]["busy_after"] = machine.busy()
-            print(report.write(args.out, name, facts, results), flush=True)
+            print(report.write(out, name, facts, results), flush=True)
             missed |= any(not result.passed for result in results)
     return int(args.strict and missed)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README's example prints what the README says, and its two commands are sessions that exist."""
+"""The examples of the README and the guide print what is shown; commands, links and anchors lead somewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_example_prints_what_is_shown() -> None:
+def test_examples_print_what_is_shown() -> None:
     done = subprocess.run([sys.executable, str(ROOT / "tools" / "readme.py")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -22,11 +22,19 @@ def test_commands_name_sessions() -> None:
     assert named and set(named) <= set(sessions)
 
 
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as links name them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
 def test_links_lead_somewhere() -> None:
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text()):
             if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
+                there = page.parent / target if target else page
+                assert there.exists(), f"{page.name}: {target}"
+                assert not anchor or anchor in anchors(there), f"{page.name}: {target}#{anchor}"
 
 
 def test_every_distribution_has_the_license() -> None:

@@ -85,11 +85,8 @@ def notes(results: Sequence[Measured]) -> list[str]:
     return found
 
 
-def write(folder: Path, suite: str, facts: dict[str, Any], results: Sequence[Measured]) -> str:
-    """Writes `<suite>.json` and `<suite>.md`; returns the text of the latter."""
-    folder.mkdir(parents=True, exist_ok=True)
-    content = {"suite": suite, **facts, "cells": [result.as_json() for result in results]}
-    (folder / f"{suite}.json").write_text(json.dumps(content, indent=1) + "\n")
+def write(folder: Path | None, suite: str, facts: dict[str, Any], results: Sequence[Measured]) -> str:
+    """Writes `<suite>.json` and `<suite>.md`, where a folder is given; returns the text of the latter."""
     machine = facts["machine"]
     about = f"- {machine['cpu']}, {machine['cpus']} CPUs, {machine['system']}."
     lines = [f"# {suite}", "", about, *(_tool(name, found) for name, found in facts["versions"].items())]
@@ -100,7 +97,11 @@ def write(folder: Path, suite: str, facts: dict[str, Any], results: Sequence[Mea
         lines.append(f"- Busy machine ({max(shares):.0%} of the CPUs used by others): no basis for a claim.")
     lines += ["", table(results), "", *(f"- {note}" for note in notes(results)), ""]
     text = "\n".join(lines)
-    (folder / f"{suite}.md").write_text(text)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        content = {"suite": suite, **facts, "cells": [result.as_json() for result in results]}
+        (folder / f"{suite}.json").write_text(json.dumps(content, indent=1) + "\n")
+        (folder / f"{suite}.md").write_text(text)
     return text
 
 

@@ -21,9 +21,20 @@ static eagle_status refuse(eagle_status status, const char *text) {
     return status;
 }
 
+#ifdef WRONG_OPENING
+__attribute__((constructor)) static void open_and_die(void) { abort(); }
+#endif
+
+#ifdef WRONG_EXPORT
+int helper(void) { return 1; }
+#endif
+
 /* ---- required ---------------------------------------------------------------------------------------------------- */
 
 uint32_t eagle_backend_version(void) {
+#ifdef WRONG_CRASH_VERSION
+    abort();
+#endif
 #if defined(WRONG_MAJOR)
     return 2u << 16;
 #elif defined(NEWER_MINOR)
@@ -38,6 +49,9 @@ uint32_t eagle_backend_version(void) {
 const char *eagle_backend_last_error(void) { return message; }
 
 eagle_status eagle_backend_build_info(eagle_build_info *out) {
+#ifdef WRONG_CRASH_BUILD_INFO
+    abort();
+#endif
 #ifndef WRONG_NULL
     if (!out) return refuse(EAGLE_INVALID_ARGUMENT, "build_info: out is NULL");
 #endif
@@ -56,14 +70,22 @@ eagle_status eagle_backend_build_info(eagle_build_info *out) {
     info.struct_size = size;
     info.abi_version = eagle_backend_version();
     strcpy(info.eagle_version, "0.8.0");
+#if defined(WRONG_KIND)
+    strcpy(info.backend_kind, "other");
+#elif defined(WRONG_KIND_TEXT)
+    strcpy(info.backend_kind, "Fake 2");
+#else
     strcpy(info.backend_kind, "fake");
+#endif
     memcpy(out, &info, size);
     return EAGLE_OK;
 }
 
 #ifndef WRONG_MISSING
 eagle_status eagle_backend_probe(void) {
-#ifdef NO_DEVICE
+#if defined(WRONG_CRASH_PROBE)
+    abort();
+#elif defined(NO_DEVICE)
     return refuse(EAGLE_UNAVAILABLE, "the fake has no device");
 #else
     return EAGLE_OK;
@@ -74,6 +96,9 @@ eagle_status eagle_backend_probe(void) {
 void eagle_backend_free(void *array) { free(array); }
 
 eagle_status eagle_backend_capabilities(uint64_t *out) {
+#ifdef WRONG_CRASH_CAPABILITIES
+    abort();
+#endif
     if (!out) return refuse(EAGLE_INVALID_ARGUMENT, "capabilities: out is NULL");
     *out = 0;
 #ifdef FULL
@@ -89,6 +114,9 @@ eagle_status eagle_backend_capabilities(uint64_t *out) {
 }
 
 eagle_status eagle_backend_device_types(int32_t *types, int32_t cap, int32_t *count) {
+#ifdef WRONG_CRASH_DEVICE_TYPES
+    abort();
+#endif
     if (!count || (cap > 0 && !types)) return refuse(EAGLE_INVALID_ARGUMENT, "device_types: a pointer is NULL");
 #ifdef WRONG_TYPES_CAP
     cap = 1;
@@ -138,6 +166,9 @@ eagle_status eagle_backend_stream_create(const eagle_stream_desc *desc, eagle_st
     eagle_status status = bad_desc(copy.struct_size, copy.flags, EAGLE_STREAM_NON_BLOCKING, copy.device);
     if (status) return status;
     if (!out) return refuse(EAGLE_INVALID_ARGUMENT, "out is NULL");
+#ifdef WRONG_CRASH_MIDWAY
+    abort();
+#endif
     for (int slot = 0; slot < 64; ++slot)
         if (!live[slot]) {
             live[slot] = 1;

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from eagle_conformance.seam import FIRST_CALLS
+
 HERE = Path(__file__).resolve().parent
 INCLUDE = HERE.parent.parent / "packages/eagle-core/include"
 
@@ -40,8 +42,9 @@ def run(folder: Path, library: Path, *options: str) -> tuple[int, dict[str, Any]
 
 
 def test_the_smallest_backend_passes_and_the_rest_is_refused(tmp_path: Path) -> None:
-    status, report, output = run(tmp_path, build(tmp_path), "--eagle-backend", "fake")
+    status, report, output = run(tmp_path, build(tmp_path))
     assert status == 0, output
+    assert report["aborted"] is None
     assert report["suite"] == "0.8.0"
     assert report["seam"] == "1.6"
     assert report["backend"] == {
@@ -69,6 +72,9 @@ def test_other_good_backends_pass(tmp_path: Path, define: str) -> None:
 
 WRONG = {
     "MAJOR": "test_required.py::test_version_packs_major_one",
+    "EXPORT": "test_required.py::test_only_symbols_of_the_seam_are_exported",
+    "KIND": "test_required.py::test_the_kind_is_the_one_of_the_file",
+    "KIND_TEXT": "test_required.py::test_the_kind_is_the_one_of_the_file",
     "MISSING": "test_required.py::test_every_required_symbol_is_exported[probe]",
     "LYING_BIT": "test_required.py::test_a_set_bit_promises_its_symbols[device]",
     "RESERVED_BIT": "test_required.py::test_only_known_bits_are_set",
@@ -105,6 +111,37 @@ def test_a_crash_is_one_failed_test_that_names_the_signal(tmp_path: Path) -> Non
     assert "eagle_conformance.suite.test_stream:release_null() dies of SIGABRT" in output
 
 
+@pytest.mark.parametrize("name", FIRST_CALLS)
+def test_a_crash_in_a_first_call_is_one_failed_test(tmp_path: Path, name: str) -> None:
+    status, report, output = run(tmp_path, build(tmp_path, f"WRONG_CRASH_{name.upper()}"))
+    assert status == 1, output
+    assert report["failed"] == [f"test_required.py::test_a_first_call_returns[{name}]"], output
+    assert f"{name} dies of SIGABRT" in output
+    assert report["counts"]["passed"] > 0
+    assert report["aborted"] is None
+
+
+def test_a_library_that_dies_while_it_is_opened_has_a_report(tmp_path: Path) -> None:
+    library = build(tmp_path, "WRONG_OPENING")
+    status, report, output = run(tmp_path, library)
+    assert (status, report["aborted"]) == (4, f"cannot open {library}: dies of SIGABRT"), output
+    assert report["backend"] == {"kind": None, "file": str(library)}
+
+
+def test_a_crash_that_ends_the_run_leaves_a_report(tmp_path: Path) -> None:
+    status, report, output = run(tmp_path, build(tmp_path, "FULL", "WRONG_CRASH_MIDWAY"))
+    assert status < 0, output
+    assert report["aborted"].startswith("the run ended in ")
+    assert "test_stream.py::test_a_stream_lives" in report["aborted"]
+    assert report["counts"]["passed"] > 0
+
+
+def test_the_asked_kind_is_the_one_the_library_must_tell(tmp_path: Path) -> None:
+    status, report, output = run(tmp_path, build(tmp_path), "--eagle-backend", "acme", "-k", "kind")
+    assert (status, report["backend"]["kind"]) == (1, "acme"), output
+    assert report["failed"] == ["test_required.py::test_the_kind_is_the_one_of_the_file"]
+
+
 # ---- skips, options --------------------------------------------------------------------------------------------------
 
 
@@ -113,6 +150,16 @@ def test_without_a_device_the_skips_are_counted_with_their_reason(tmp_path: Path
     assert status == 0, output
     assert report["counts"]["skipped"] == len(report["skips"]) > 100
     assert {(skip["kind"], skip["reason"]) for skip in report["skips"]} == {("no-device", "the fake has no device")}
+
+
+def test_without_nm_the_exports_are_not_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = build(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    status, report, output = run(tmp_path, library, "-k", "exported")
+    assert status == 0, output
+    assert [(skip["kind"], skip["reason"]) for skip in report["skips"]] == [
+        ("needs-toolkit", "no nm to read the exported symbols")
+    ]
 
 
 def test_require_device_makes_them_failures(tmp_path: Path) -> None:
@@ -126,7 +173,7 @@ def test_require_device_makes_them_failures(tmp_path: Path) -> None:
 def test_what_cannot_be_opened_is_an_error_of_use(tmp_path: Path) -> None:
     (tmp_path / "libeagle_text.so").write_text("no library")
     status, report, output = run(tmp_path, tmp_path / "libeagle_text.so")
-    assert (status, report) == (4, {})
+    assert (status, report["aborted"].partition(": ")[0]) == (4, f"cannot open {tmp_path}/libeagle_text.so")
     assert f"ERROR: cannot open {tmp_path}/libeagle_text.so: " in output
 
 

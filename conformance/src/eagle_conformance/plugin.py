@@ -37,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "eagle_refused(name): applies where the bit of the group is clear",
         "eagle_symbols(*names): applies where all these symbols are exported",
         "eagle_host: applies to backends of host memory",
+        "eagle_answers(name): applies where this first call returns",
         "eagle_loaded: applies where the handshake succeeds",
     ):
         config.addinivalue_line("markers", mark)
@@ -80,24 +81,30 @@ class Run:
     """One run of the suite over one library."""
 
     def __init__(self, config: pytest.Config, kind: str | None, path: Path) -> None:
+        from eagle_conformance.isolation import survey
         from eagle_conformance.quirks import load_quirks
         from eagle_conformance.seam import Library
 
-        try:
-            self.library = Library(path)
-        except OSError as error:
-            raise pytest.UsageError(f"cannot open {path}: {error}") from None
-        self.kind: str | None = kind
-        self.quirks = load_quirks(config.getoption("--eagle-quirks"), self.library)
+        self.asked_kind: str | None = kind
         self.required: list[str] = config.getoption("--require")
         self.report: str | None = config.getoption("--eagle-report")
         self.rows: dict[str, str] = {}
         self.outcomes: dict[str, str] = {}
         self.skips: list[dict[str, str]] = []
+        self.library: Library | None = None
+        self.path = path.resolve()
+        try:
+            self.library = Library(path, known=survey(path))
+        except OSError as error:
+            text = f"cannot open {path}: {error}"
+            self.write_report(aborted=text)
+            raise pytest.UsageError(text) from None
+        self.quirks = load_quirks(config.getoption("--eagle-quirks"), self.library)
 
     def applies(self, item: pytest.Item) -> bool:
         """Whether the library's own facts select this test."""
         library = self.library
+        assert library is not None
         if item.get_closest_marker("eagle_loaded") and not library.loads:
             return False
         if item.get_closest_marker("eagle_host") and not library.on_host:
@@ -105,6 +112,7 @@ class Run:
         return (
             all(library.provides(mark.args[0]) for mark in item.iter_markers("eagle_group"))
             and not any(library.promises(mark.args[0]) for mark in item.iter_markers("eagle_refused"))
+            and not any(library.crashed.get(mark.args[0]) for mark in item.iter_markers("eagle_answers"))
             and all(library.has(name) for mark in item.iter_markers("eagle_symbols") for name in mark.args)
         )
 
@@ -146,30 +154,48 @@ class Run:
         else:
             self.skips.append({"test": name_of(item), "kind": str(found[0]), "reason": found[1]})
 
-    def pytest_sessionfinish(self) -> None:
-        """Writes the report."""
-        if self.report:
-            Path(self.report).write_text(json.dumps(self.summary(), indent=2) + "\n")
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """What the report says if this test ends the run."""
+        self.write_report(aborted=f"the run ended in {nodeid}")
 
-    def summary(self) -> dict[str, Any]:
-        """The report as data."""
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Writes the report for good."""
+        ended_early = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
+        self.write_report(aborted=f"pytest's exit status is {int(exitstatus)}" if ended_early else None)
+
+    def write_report(self, aborted: str | None) -> None:
+        """Writes the report as it stands."""
+        if self.report:
+            Path(self.report).write_text(json.dumps(self.summary(aborted), indent=2) + "\n")
+
+    def backend_facts(self) -> dict[str, Any]:
+        """The library as the report shows it."""
+        from eagle_conformance.seam import GROUPS
+
+        facts: dict[str, Any] = {"kind": self.asked_kind, "file": str(self.path)}
+        if self.library is not None:
+            version = self.library.version
+            facts |= {
+                "kind": self.asked_kind or self.library.kind,
+                "version": f"{version >> 16}.{version & 0xFFFF}",
+                "device_types": self.library.device_types,
+                "groups": [name for name in GROUPS if self.library.promises(name)],
+            }
+        return facts
+
+    def summary(self, aborted: str | None) -> dict[str, Any]:
+        """The report as data; `aborted` says why not every test ran."""
         from eagle_conformance import __version__
-        from eagle_conformance.seam import GROUPS, MAJOR, MINOR
+        from eagle_conformance.seam import MAJOR, MINOR
 
         rows: dict[str, Counter[str]] = {}
         for test, outcome in self.outcomes.items():
             rows.setdefault(self.rows[test], Counter())[outcome] += 1
-        version = self.library.version
         return {
             "suite": __version__,
             "seam": f"{MAJOR}.{MINOR}",
-            "backend": {
-                "kind": self.kind,
-                "file": str(self.library.path),
-                "version": f"{version >> 16}.{version & 0xFFFF}",
-                "device_types": self.library.device_types,
-                "groups": [name for name in GROUPS if self.library.promises(name)],
-            },
+            "backend": self.backend_facts(),
+            "aborted": aborted,
             "counts": dict(sum(rows.values(), Counter())),
             "by_group": {row: dict(counts) for row, counts in sorted(rows.items())},
             "failed": sorted(test for test, outcome in self.outcomes.items() if outcome == "failed"),
@@ -191,6 +217,7 @@ def eagle_run(pytestconfig: pytest.Config) -> Run:
 @pytest.fixture(scope="session")
 def library(eagle_run: Run) -> Library:
     """The library under test."""
+    assert eagle_run.library is not None
     return eagle_run.library
 
 
@@ -219,11 +246,11 @@ def image_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def quirks(eagle_run: Run) -> Quirks:
+def quirks(eagle_run: Run, library: Library) -> Quirks:
     """Kernels and memory for the library under test."""
     from eagle_conformance.skips import Skip, skip
 
     if eagle_run.quirks is None:
-        types = eagle_run.library.device_types
+        types = library.device_types
         skip(Skip.NEEDS_TOOLKIT, f"device types {types}: a kernel and memory for them come from --eagle-quirks")
     return eagle_run.quirks

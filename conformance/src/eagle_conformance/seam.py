@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ctypes import POINTER, c_char, c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from enum import IntEnum
@@ -146,6 +146,7 @@ HostFunction: Callable[..., Any] = ctypes.CFUNCTYPE(None, c_void_p)
 # ---- symbols ---------------------------------------------------------------------------------------------------------
 
 REQUIRED = ("version", "last_error", "build_info", "probe", "free", "capabilities", "device_types")
+FIRST_CALLS = ("version", "capabilities", "device_types", "build_info", "probe")  # what a core calls at load
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,23 @@ GROUPS = {
         ),
     ),
 }
+EXPERIMENTAL = (
+    *_names(
+        "x_",
+        "captured_debug_dot capture_guard_depth capture_guard_pending_count restore_device reduce_canonical "
+        "time_launch diff_columns event_columns",
+    ),
+    *_names(
+        "x_composer_",
+        "create register_launcher register_callable register_nested build reset_fired_history set_routing "
+        "launch fired_history mode num_members member_name release",
+    ),
+)
 EXTENSIONS = ("module_load", "module_function", "module_global", "module_release", "team_size")
+SYMBOLS = {
+    *(PREFIX + name for name in (*REQUIRED, *EXPERIMENTAL, *EXTENSIONS)),
+    *(PREFIX + name for group in GROUPS.values() for name in (*group.promised, *group.later)),
+}
 KNOWN_BITS = sum(1 << group.bit for group in GROUPS.values()) | 1 << 13 | 1 << 14
 
 # One letter per argument, after the result's: u u32, i i32, U u64, I i64, s char*, p any other pointer or handle,
@@ -292,10 +309,16 @@ _CTYPES: dict[str, Any] = {
 
 
 class Library:
-    """A backend library, opened as the core opens it: local binding, never unloaded."""
+    """A backend library, opened as the core opens it: local binding, never unloaded.
 
-    def __init__(self, path: str | Path) -> None:
+    `known` are answers to FIRST_CALLS another process has got; they are not asked for again. Its ``crashed`` says what
+    became of a call that did not return, by name.
+    """
+
+    def __init__(self, path: str | Path, known: Mapping[str, Any] | None = None) -> None:
         self.path = Path(path).resolve()
+        self.crashed: dict[str, str] = {}
+        self.__dict__.update(known or {})  # cached_property looks there first
         self._dll = ctypes.CDLL(str(self.path), mode=ctypes.RTLD_LOCAL)
 
     def has(self, name: str) -> bool:
@@ -327,13 +350,16 @@ class Library:
 
     @cached_property
     def version(self) -> int:
-        """Major times 65536 plus minor; 0 without the symbol."""
-        return int(self.call("version")) if self.has("version") else 0
+        """Major times 65536 plus minor; 0 without the symbol, or where it crashes."""
+        return int(self.call("version")) if self._answers("version") else 0
 
     @cached_property
     def loads(self) -> bool:
-        """Whether a core would go on after the handshake."""
-        return self.version >> 16 == MAJOR and all(self.has(name) for name in REQUIRED)
+        """Whether a core would go on after the handshake. A call of it that crashes leaves nothing to test."""
+        return self.version >> 16 == MAJOR and not self.crashed and all(self.has(name) for name in REQUIRED)
+
+    def _answers(self, name: str) -> bool:
+        return self.has(name) and name not in self.crashed
 
     @cached_property
     def capabilities(self) -> int:
@@ -348,6 +374,25 @@ class Library:
         if not self.loads or self.call("device_types", types, 64, ctypes.byref(count)) != Status.OK:
             return []
         return types[: max(0, min(count.value, 64))]
+
+    @cached_property
+    def build_info(self) -> dict[str, Any]:
+        """The fields of build_info as numbers and text; none where the library would not load."""
+        info = BuildInfo()
+        if not self.loads or self.call("build_info", ctypes.byref(info)) != Status.OK:
+            return {}
+        fields = {field[0]: getattr(info, field[0]) for field in BuildInfo._fields_}
+        return {k: v.decode(errors="replace") if isinstance(v, bytes) else v for k, v in fields.items()}
+
+    @cached_property
+    def probe(self) -> int | None:
+        """The status of probe; None where the library would not load."""
+        return int(self.call("probe")) if self.loads else None
+
+    @property
+    def kind(self) -> str | None:
+        """The kind build_info tells; None where it tells none: the field is absent in the first backends."""
+        return self.build_info.get("backend_kind") or None
 
     @property
     def on_host(self) -> bool:
