@@ -182,12 +182,18 @@ PyMethodDef runs_methods[] = {
     {"run", method(runs_run), METH_FASTCALL | METH_KEYWORDS,
      "run(*, device=None, layout=None, **planes)\n--\n\n"
      "Run the kernel once over a batch and return its output plane, or {name: plane} when it has several.\n\n"
-     "Planes are numpy arrays of the declared dtype, component-major: (n,) for a scalar, (w, n) for a Vector of w,\n"
-     "(R*C, n) for a Matrix. Uniforms are numbers. Outputs that are given are written in place and returned; outputs\n"
-     "left out are allocated. A mask must be given.\n\n"
-     "Raises ArgumentError for unknown and missing names, LayoutError for a wrong shape, BufferRefused for a dtype,\n"
-     "a read-only or overlapping array, ValueError for a value the dtype cannot hold, TypeError for what is no array,\n"
-     "BackendUnavailable when nothing installed can run it. Nothing was written then."},
+     "Planes are numpy arrays of the kernel's dtype, component-major: (n,) for a scalar, (w, n) for a Vector of w,\n"
+     "(R*C, n) for a Matrix; uniforms are numbers. Inputs of another dtype or order are converted where no value\n"
+     "changes by it, with a PerformanceWarning for narrower floats and for arrays that are not C-contiguous.\n"
+     "Outputs that are given are written in place and returned; those left out are allocated, and a state that is "
+     "left\n"
+     "out starts at zero. A mask must be given; samples where it is True are skipped, and the kernel sets it.\n\n"
+     "layout=\"samples_last\" says that a square (w, w) plane is component-major; without it such a plane is refused.\n"
+     "device= must be None: the planes are in host memory.\n\n"
+     "Raises ArgumentError for unknown and missing names, LayoutError for a wrong shape, BufferRefused for another\n"
+     "dtype and for a read-only or overlapping array, ValueError for a value the dtype cannot hold, TypeError for "
+     "what\n"
+     "is no array, BackendUnavailable when nothing installed can run it. Nothing was written then."},
     {"_arm", method(runs_arm), METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

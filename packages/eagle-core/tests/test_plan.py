@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import json
 import os
 import pickle
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 import kernels
 import numpy as np
 import pytest
+from hawk import artifact
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -240,6 +242,19 @@ assert eagle.deploy(kernels.scale, cache_dir={str(tmp_path)!r})(numpy.ones(2), 2
     subprocess.run([sys.executable, "-c", code], check=True)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == files
     assert again.plugin is not first.plugin and again.plugin.host_entry == first.plugin.host_entry
+
+
+def test_targets_without_an_entry_for_anything_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "bundle"
+    artifact.build_bundle([kernels.scale], folder, targets=("host",))
+    for name in ("manifest.json", "scale.json"):
+        document = json.loads((folder / name).read_text())
+        document.pop("host_entry", None)
+        for entry in document.get("plugins", ()):
+            entry["format"] = "ptx"
+        (folder / name).write_text(json.dumps(document))
+    with pytest.raises(eagle.BackendUnavailable, match="artifact format 'ptx': found no backend"):
+        eagle.load_bundle(folder)
 
 
 def test_hawk_missing_is_named(tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ __all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "Buff
            "set_num_threads"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
-# the path, is a part of it.
+# the path, is a part of it; a checkout of some repository called eagle is not.
 __path__ += [folder for folder in (os.path.join(entry, "eagle") for entry in sys.path)
-             if os.path.isdir(folder) and not os.path.exists(os.path.join(folder, "__init__.py"))]
+             if os.path.isdir(folder) and not any(os.path.exists(os.path.join(folder, name))
+                                                  for name in ("__init__.py", "pyproject.toml", ".git"))]
 
 # Name to the module that has it, and ":name" where it is called otherwise there; a module is listed under its own name.
 _LAZY = {

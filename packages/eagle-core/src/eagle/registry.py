@@ -7,7 +7,7 @@ import ctypes
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from eagle import backends
 from eagle.abi import LAYOUT_SIZES, LAYOUT_SYMBOL, TAG_SYMBOL, check_exports
@@ -39,12 +39,22 @@ def load_bundle(path: str | os.PathLike[str]) -> dict[str, SimpleNamespace]:
             raise ValueError(refusal(door, str(manifest), f"two kernels named {plugin.name!r}", "each name once"))
         plugin._keepalive = ()
         symbol = sidecar.get("host_entry")
-        if symbol is not None:
+        if symbol is None:
+            _refuse_device_only(door, entry, plugin)
+        else:
             # A manifest entry names the device object where there is one; the host object stands beside it.
             artifact = entry["artifact"] if entry["format"] == "host" else entry["artifact"].with_suffix(".so")
             _bind_host(door, artifact, symbol, plugin)
         plugins[plugin.name] = plugin
     return plugins
+
+
+def _refuse_device_only(door: str, entry: dict[str, Any], plugin: SimpleNamespace) -> NoReturn:
+    """A kernel without a host entry needs a backend that loads its format."""
+    kind = backends.for_format(entry["format"])
+    raise BackendUnavailable(refusal(door, f"kernel {plugin.name!r}", f"a {entry['format']} object and no host object",
+                                     "a host object; this version loads no other",
+                                     f"build it with targets=(\"host\",) as well as for {kind}"))
 
 
 def _bind_host(door: str, artifact: Path, symbol: Any, plugin: SimpleNamespace) -> None:

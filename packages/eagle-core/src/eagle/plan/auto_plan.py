@@ -43,7 +43,13 @@ def residency(planes: dict[str, Any], *, door: str = "eagle.plan.auto", what: st
 class AutoPlan(_core.Calls):
     """A deployed kernel. Call it like the kernel, or :meth:`run` and :meth:`bind` it by name.
 
-    `kernel` is the hawk kernel, None for a plugin that was built before. Several threads may use one.
+    The call takes the kernel's required parameters by position or name. Outputs that the kernel writes before it reads
+    them, and the mask (then all false), may be left out; given by name, they are written in place. It returns the
+    kernel's own tree of returns, or what :meth:`run` returns when the kernel has none. ``device=`` and ``layout=`` are
+    those of :meth:`run`, and so are the errors.
+
+    `kernel` is the hawk kernel, None for a plugin that was built before: that one takes names only. Several threads may
+    use one AutoPlan.
     """
 
     def __init__(self, plugin: Any, plan_kw: dict[str, Any], kernel: Any = None) -> None:
@@ -75,10 +81,9 @@ class AutoPlan(_core.Calls):
                                      "bring them to the host, or build with targets=(\"host\", \"cuda\")"))
         return self.host
 
-    def bind(self, *, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
+    def bind(self, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
         """:meth:`Plan.bind` of the plan that :meth:`select` picks."""
-        chosen = self.select(planes)
-        return BoundPlan(chosen, "AutoPlan.bind", chosen.given("AutoPlan.bind", device, planes), layout)
+        return self.select(planes).bind_by_name("AutoPlan.bind", args, device, layout, planes)
 
     def bind_args(self, args: Sequence[Any], kw: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name. Positions are the kernel's required parameters, in order.

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, overload
 
 from eagle.errors import ArgumentError, refusal, shown
 from eagle.plan.auto_plan import AutoPlan
@@ -23,8 +23,19 @@ PLAN_KEYWORDS = ("npartitions", "partitions", "n_samples", "policy")
 PRECISIONS = ("float64", "float32")
 
 
+@overload
+def auto(plugin: Sequence[Any], *, targets: Sequence[str] | None = None,
+         cache_dir: str | os.PathLike[str] | None = None, scalar_type: str | None = None,
+         **plan_kw: Any) -> tuple[AutoPlan, ...]: ...
+
+
+@overload
 def auto(plugin: Any, *, targets: Sequence[str] | None = None, cache_dir: str | os.PathLike[str] | None = None,
-         scalar_type: str | None = None, **plan_kw: Any) -> Any:
+         scalar_type: str | None = None, **plan_kw: Any) -> AutoPlan: ...
+
+
+def auto(plugin: Any, *, targets: Sequence[str] | None = None, cache_dir: str | os.PathLike[str] | None = None,
+         scalar_type: str | None = None, **plan_kw: Any) -> AutoPlan | tuple[AutoPlan, ...]:
     """An :class:`AutoPlan` of `plugin`: a hawk kernel, or a plugin that was built before. A list of kernels is built
     into one bundle and gives a tuple of plans in order.
 

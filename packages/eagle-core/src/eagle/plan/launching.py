@@ -63,10 +63,17 @@ def samples_of(door: str, slots: tuple[Slot, ...], packed: dict[str, Any], layou
     Raises LayoutError for a plane of another shape or number of samples, and when no plane tells.
     """
     planes = [slot for slot in slots if slot.is_plane and slot.name in packed]
+    told = "as bound"
     for slot in sorted(planes, key=lambda slot: slot.is_output):
-        n = values.check_shape(door, slot, packed[slot.name], n, layout)
+        found = values.check_shape(door, slot, packed[slot.name], layout)
+        if n is None:
+            n, told = found, f"as {slot.name!r} has"
+        elif found != n:
+            raise LayoutError(refusal(door, f"{slot.role} {slot.name!r}", f"{found} samples", f"{n}, {told}",
+                                      "every plane of a call has the same number of samples"))
     if n is None:
-        outputs = [slot.name for slot in slots if slot.is_output]
+        outputs = [f"{slot.name}=np.zeros({'n' if slot.width == 1 else (slot.width, 'n')})".replace("'", "")
+                   for slot in slots if slot.is_output]
         raise LayoutError(refusal(door, "planes", "none that tells the number of samples", "at least one plane",
-                                  f"pass an output, for example {outputs[0]}=np.empty(n)" if outputs else ""))
+                                  f"pass an output, for example {outputs[0]}" if outputs else ""))
     return n

@@ -83,7 +83,7 @@ class Plan(_core.Runs):
         if self.n_samples is not None and n != self.n_samples:
             raise ValueError(refusal(door, "planes", f"{n} samples", f"{self.n_samples}, the plan's n_samples"))
 
-    def bind(self, *, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
+    def bind(self, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
         """Pack the planes once, for launches that cost nanoseconds.
 
         Every plane and uniform of the kernel must be given, as an array of the exact dtype and shape; nothing is
@@ -91,15 +91,25 @@ class Plan(_core.Runs):
 
         Raises what :meth:`run` raises, and BufferRefused for an array that would have to be converted.
         """
-        return BoundPlan(self, "Plan.bind", self.given("Plan.bind", device, planes), layout)
+        return self.bind_by_name("Plan.bind", args, device, layout, planes)
+
+    def bind_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None,
+                     planes: dict[str, Any]) -> BoundPlan:
+        """What :meth:`bind` does, for the door named `door`."""
+        self._refuse_positions(door, args, "bind")
+        return BoundPlan(self, door, self.given(door, device, planes), layout)
 
     def run_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None,
                     planes: dict[str, Any]) -> Any:
         """What :meth:`run` does, for the door named `door`."""
-        if args:
-            raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name", "names only",
-                                        f"name them: {', '.join(f'{n}=...' for n in self.signature.names)}"))
+        self._refuse_positions(door, args, "run")
         return results(self.signature, run_planes(door, self, self.given(door, device, planes), layout, "run"))
+
+    def _refuse_positions(self, door: str, args: tuple[Any, ...], omissible: str) -> None:
+        if args:
+            names = ", ".join(f"{name}=..." for name in self.signature.required(omissible))
+            raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name", "names only",
+                                        f"name them: {names}"))
 
     def given(self, door: str, device: Any, planes: dict[str, Any]) -> dict[str, Any]:
         """`planes` without those the kernel declares and never reads. BufferRefused for a `device`."""

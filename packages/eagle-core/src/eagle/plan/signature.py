@@ -90,6 +90,10 @@ class Signature:
         """The names a caller gives."""
         return [s.name for s in self.slots if not s.is_word and s.role != "nsamples"]
 
+    def required(self, door: str) -> list[str]:
+        """The names `door` ("run", "call" or "bind") does not do without."""
+        return [s.name for s in self.slots if not s.omissible(door)]
+
     @property
     def aliasable(self) -> bool:
         """Whether an input may be the very array of the output: one output of one component is written last."""

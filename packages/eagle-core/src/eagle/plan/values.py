@@ -79,30 +79,34 @@ def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray
                             "convert it, for example with numpy.asarray"))
 
 
-def check_shape(door: str, slot: Slot, array: np.ndarray[Any, Any], n: int | None, layout: str | None) -> int:
-    """The samples of a component-major plane. LayoutError for any other shape, or another number than `n`."""
+def check_shape(door: str, slot: Slot, array: np.ndarray[Any, Any], layout: str | None) -> int:
+    """The samples of a component-major plane. LayoutError for any other shape."""
     what, shape = _plane_text(slot), array.shape
     wanted = "(n,)" if slot.box == 0 else f"({slot.width}, n)"
     if slot.box == 0:
         if len(shape) != 1:
             raise LayoutError(refusal(door, what, f"shape {shape}", f"shape {wanted}"))
     elif len(shape) != 2 or shape[0] != slot.width:
-        fix = ""
-        if len(shape) == 2 and shape[1] == slot.width:
-            fix = f"planes are component-major; pass np.ascontiguousarray({slot.name}.T)"
-        elif slot.matrix and len(shape) == 3 and shape[:2] == slot.matrix:
-            fix = f"pass {slot.name}.reshape({slot.width}, -1)"
-        raise LayoutError(refusal(door, what, f"shape {shape}", f"shape {wanted}", fix))
+        raise LayoutError(refusal(door, what, f"shape {shape}", f"shape {wanted}", _shape_fix(slot, shape)))
     elif slot.width > 1 and shape[1] == slot.width and layout is None:
         raise LayoutError(refusal(
             door, what, f"shape {shape}, which reads as component-major with N = {shape[1]} and as sample-major with "
-            f"N = {shape[0]}", "a plane whose sample axis is plain",
+            f"N = {shape[0]}", "a shape that says which axis holds the samples",
             'pass layout="samples_last" when the samples are on the last axis'))
-    samples = int(shape[-1])
-    if n is not None and samples != n:
-        raise LayoutError(refusal(door, what, f"{samples} samples (shape {shape})", f"{n} samples (shape "
-                                  f"{slot.shape(n)})", "every plane of a call has the same number of samples"))
-    return samples
+    return int(shape[-1])
+
+
+def _shape_fix(slot: Slot, shape: tuple[int, ...]) -> str:
+    if slot.writes and len(shape) == 2 and shape[1] == slot.width:
+        return f"planes are component-major; make it with np.empty({slot.shape(shape[0])})"
+    if len(shape) == 2 and shape[1] == slot.width:
+        return f"planes are component-major; pass np.ascontiguousarray({slot.name}.T)"
+    if slot.matrix and len(shape) == 3 and shape[:2] == slot.matrix:
+        return f"pass {slot.name}.reshape({slot.width}, -1)"
+    if shape == (slot.width,):
+        return (f"one sample is {slot.name}[:, None]; a value shared by n samples is "
+                f"np.repeat({slot.name}[:, None], n, axis=1)")
+    return ""
 
 
 def input_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
@@ -113,7 +117,7 @@ def input_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
         return np.asarray(array, order="C")
     converted = _converted(door, slot, array, is_list=isinstance(value, list | tuple))
     if converted is array and (not array.flags.c_contiguous or not array.flags.aligned):
-        warnings.warn(f"{door}: {what} is strided; it is copied at each call. Pass a C-contiguous array",
+        warnings.warn(f"{door}: {what} is not C-contiguous; it is copied at each call. Pass np.ascontiguousarray of it",
                       PerformanceWarning, stacklevel=caller_level())
         converted = np.array(array, order="C", copy=True)
     return np.asarray(converted, order="C").view(slot.dtype)
@@ -198,11 +202,12 @@ def bound_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
         raise BufferRefused(refusal(door, what, "a read-only array", "a writable array", "pass a copy"))
     passes = not slot.declared and array.dtype.kind in "iub" and array.dtype.isnative
     if array.dtype != slot.dtype and not passes:
-        raise BufferRefused(refusal(door, what, str(array.dtype), str(slot.dtype),
-                                    f"convert it with {slot.name}.astype({slot.dtype.name!r})"))
+        fix = f"make it with dtype={slot.dtype.name!r}" if slot.writes else f"{slot.name}.astype({slot.dtype.name!r})"
+        raise BufferRefused(refusal(door, what, str(array.dtype), str(slot.dtype), fix))
     if not array.flags.c_contiguous or not array.flags.aligned:
         raise BufferRefused(refusal(door, what, f"strides {array.strides} for shape {array.shape}",
-                                    "a C-contiguous, aligned array", f"np.ascontiguousarray({slot.name})"))
+                                    "a C-contiguous, aligned array",
+                                    "" if slot.writes else f"np.ascontiguousarray({slot.name})"))
     # The caller's own object where possible: a launch then sees it change.
     return array if passes or array.dtype.num == slot.dtype.num else array.view(slot.dtype)
 
