@@ -45,7 +45,7 @@ bool read_uniform(const Slot& slot, PyObject* value, BoxStorage& box) {
     } else if (PyLong_CheckExact(value)) {
         int overflow = 0;
         const long long integer = PyLong_AsLongLongAndOverflow(value, &overflow);
-        if (overflow || std::abs(integer) > (1LL << 53)) return false;
+        if (overflow) return false;
         number = static_cast<double>(integer);
     } else {
         return false;

@@ -57,10 +57,8 @@ def _refuse_device_only(door: str, entry: dict[str, Any], plugin: SimpleNamespac
                                      f"build it with targets=(\"host\",) as well as for {kind}"))
 
 
-def _bind_host(door: str, artifact: Path, symbol: Any, plugin: SimpleNamespace) -> None:
+def _bind_host(door: str, artifact: Path, symbol: str, plugin: SimpleNamespace) -> None:
     """Load a host object, compare its exports, and put its entry on the plugin."""
-    if not isinstance(symbol, str) or not symbol:
-        raise ValueError(refusal(door, f"{artifact}, sidecar key 'host_entry'", repr(symbol), "the entry's name"))
     if not artifact.is_file():
         raise FileNotFoundError(refusal(door, str(artifact), "no such file", "the host object", "rebuild the bundle"))
     backend = backends.host()

@@ -11,7 +11,7 @@ from typing import Any
 
 from eagle.abi import ABI_TAG_V1, ABI_TAG_V2
 from eagle.dtypes import SCALAR_TYPES
-from eagle.errors import refusal
+from eagle.errors import refusal, shown
 
 __all__ = ["declaration", "read_json", "read_manifest", "read_sidecar"]
 
@@ -21,6 +21,8 @@ PATTERNS = ("pure", "vector")
 
 def read_json(door: str, path: Path) -> dict[str, Any]:
     """The JSON object in a file. Raises ValueError naming the file; FileNotFoundError when there is none."""
+    if path.exists() and not path.is_file():
+        raise ValueError(refusal(door, str(path), "no regular file", "a JSON file"))
     try:
         document = json.loads(path.read_bytes())
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
@@ -67,13 +69,24 @@ def read_sidecar(door: str, path: Path) -> dict[str, Any]:
     document = read_json(door, path)
     _check_document(door, path, document, legacy_version=False)
     _want(door, path, document, "kernel", str)
-    _want(door, path, document, "arg_spec", list)
+    for pair in _want(door, path, document, "arg_spec", list):
+        if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(word, str) for word in pair)):
+            raise ValueError(refusal(door, f"{path}, key 'arg_spec'", shown(pair), "pairs of texts, [role, name]"))
     if document.get("scalar_type", "float64") not in SCALAR_TYPES:
         raise ValueError(refusal(door, f"{path}, key 'scalar_type'", repr(document["scalar_type"]),
                                  f"one of {SCALAR_TYPES}"))
     for key in ("arg_widths", "arg_dtypes", "launch", "cells", "companions", "mat_shapes"):
         if not isinstance(document.get(key, {}), dict):
             raise ValueError(refusal(door, f"{path}, key {key!r}", repr(document[key]), "a JSON object"))
+    from raptor.schema import manifest as schema
+
+    try:
+        schema.check_lane_space(document, name=str(path))
+    except ValueError as error:
+        raise ValueError(f"{door}: {error}") from None
+    entry = document.get("host_entry")
+    if entry is not None and not (isinstance(entry, str) and entry.isascii() and entry.isidentifier()):
+        raise ValueError(refusal(door, f"{path}, key 'host_entry'", shown(entry), "the name of a function"))
     for key in ("mutables", "params"):
         items = document.get(key, [])
         if not isinstance(items, list) or not all(

@@ -11,7 +11,7 @@ from eagle.errors import ArgumentError, BufferRefused, refusal
 from eagle.exec import HostTeam
 from eagle.plan.bound import BoundPlan
 from eagle.plan.launching import run_planes
-from eagle.plan.plan import Plan, plan, results
+from eagle.plan.plan import Plan, make_plan, results
 
 __all__ = ["AutoPlan", "device_resident", "residency"]
 
@@ -57,12 +57,14 @@ class AutoPlan(_core.Calls):
         self.plan_kw = plan_kw
         self.kernel = kernel
         self._host: Plan | None = None
+        if getattr(plugin, "host_entry", None):
+            self.host  # noqa: B018  made now: a kernel that cannot run is refused by deploy, and the first call is fast
 
     @property
     def host(self) -> Plan:
-        """The plan for host memory, made when first used."""
+        """The plan for host memory. ValueError when the plugin has no host entry."""
         if self._host is None:
-            host = plan(self.plugin, structure=HostTeam, **self.plan_kw)
+            host = make_plan(DOOR, self.plugin, structure=HostTeam, **self.plan_kw)
             self._arm(host.kernel_for(host.signature.slots), host.npartitions, host.partitions or (),
                       self._order(host), self._returns(host))
             self._host = host

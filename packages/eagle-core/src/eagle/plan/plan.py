@@ -13,7 +13,7 @@ from eagle.plan.bound import BoundPlan
 from eagle.plan.launching import run_planes
 from eagle.plan.signature import Signature, Slot, read_signature
 
-__all__ = ["Plan", "plan"]
+__all__ = ["Plan", "check_policy", "is_hawk_kernel", "make_plan", "plan", "read_cut", "results"]
 
 MOST_PARTITIONS = 2**20
 POLICIES = ("compensated", "ordered", "auto")
@@ -42,8 +42,8 @@ class Plan(_core.Runs):
 
     def __init__(self, plugin: Any, structure: Structure, access: str, op: str | None,
                  partitions: tuple[Partition, ...] | None, npartitions: int, n_samples: int | None,
-                 inner: Structure | None = None, gather: bool = True, policy: str = "compensated") -> None:
-        door = "eagle.plan.plan"
+                 inner: Structure | None = None, gather: bool = True, policy: str = "compensated",
+                 door: str = "eagle.plan.plan") -> None:
         signature = read_signature(door, plugin, access)
         self.__dict__.update(plugin=plugin, structure=structure, access=access, op=op, partitions=partitions,
                              npartitions=npartitions, n_samples=n_samples, inner=inner, gather=gather, policy=policy,
@@ -150,7 +150,14 @@ def plan(plugin: Any, *, structure: Structure, inner: Structure | None = None, n
     Raises ValueError for a declaration, cut or placement that cannot run, TypeError for an object that is no plugin,
     BackendUnavailable when no backend for host memory is installed.
     """
-    door = "eagle.plan.plan"
+    return make_plan("eagle.plan.plan", plugin, structure=structure, inner=inner, npartitions=npartitions,
+                     partitions=partitions, n_samples=n_samples, policy=policy)
+
+
+def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure | None = None, npartitions: int = 1,
+              partitions: Iterable[tuple[int, int, int]] | None = None, n_samples: int | None = None,
+              policy: str = "compensated") -> Plan:
+    """What :func:`plan` does, for the door named `door`."""
     if is_hawk_kernel(plugin):
         raise TypeError(refusal(door, "plugin", f"the hawk kernel {plugin.name!r}", "a built plugin",
                                 "use eagle.deploy(kernel)"))
@@ -172,7 +179,7 @@ def plan(plugin: Any, *, structure: Structure, inner: Structure | None = None, n
         raise ValueError(refusal(door, f"kernel {getattr(plugin, 'name', '')!r}", f"no host_entry ({entry!r})",
                                  f"an entry for {structure}", 'build it with targets=("host",)'))
     return Plan(plugin, structure, plugin.exec_access, getattr(plugin, "exec_op", None), cut, npartitions, n_samples,
-                policy=policy)
+                policy=policy, door=door)
 
 
 def read_cut(door: str, npartitions: Any = 1, partitions: Any = None, n_samples: Any = None,

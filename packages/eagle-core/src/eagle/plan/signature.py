@@ -13,9 +13,12 @@ import numpy as np
 from eagle import roles
 from eagle.abi import ABI_TAG_V2
 from eagle.dtypes import PLANE_DTYPES, np_dtype
-from eagle.errors import refusal
+from eagle.errors import refusal, shown
 
 __all__ = ["Box", "Signature", "Slot", "read_signature"]
+
+WIDEST = 2**20  # components of a plane
+
 
 class Box(IntEnum):
     """How a slot rides in the argument block; the numbers are those of ``native/kernel.h``."""
@@ -139,8 +142,8 @@ def read_signature(door: str, plugin: Any, access: str) -> Signature:
                 raise ValueError(refusal(door, where, f"the dtype {tag!r}", f"one of {tuple(PLANE_DTYPES)}"))
             wide = role in ("vec_in", "mat_in") or name in vectors or name in matrices
             width = widths.get(name, 0 if wide else 1)
-            if not isinstance(width, int) or width < 1:
-                raise ValueError(refusal(door, where, f"the width {width!r}", "an integer of at least 1",
+            if not isinstance(width, int) or isinstance(width, bool) or not 1 <= width <= WIDEST:
+                raise ValueError(refusal(door, where, f"the width {shown(width)}", f"an integer of 1 to {WIDEST}",
                                          "declare it in arg_widths"))
             if not wide and width != 1:
                 raise ValueError(refusal(door, where, f"the width {width}", "1 for a scalar plane",
@@ -203,6 +206,6 @@ def _integer_params(params: Iterable[Any]) -> frozenset[str]:
 
 
 def _matrix(shape: Any, width: int) -> tuple[int, int] | None:
-    if isinstance(shape, list | tuple) and len(shape) == 2 and shape[0] * shape[1] == width:
-        return int(shape[0]), int(shape[1])
+    if isinstance(shape, list | tuple) and len(shape) == 2 and all(isinstance(side, int) for side in shape):
+        return (shape[0], shape[1]) if shape[0] * shape[1] == width else None
     return None
