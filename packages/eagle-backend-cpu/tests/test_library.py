@@ -16,7 +16,7 @@ import pytest
 SYMBOL_LIST = Path(__file__).parents[2] / "eagle-core" / "include" / "eagle" / "eagle_backend_symbols.def"
 GROUPS = {"core", "stream", "exec", "device", "interop", "extension"}
 CAPABILITIES = 1 << 0 | 1 << 9 | 1 << 10 | 1 << 11
-NEEDED = re.compile(r"(libc|libm|libpthread|libdl)\.so|ld-linux")
+NEEDED = re.compile(r"(libc|libm|libpthread|libdl|libstdc\+\+|libgcc_s)\.so|ld-linux")
 
 
 @pytest.fixture(scope="module")

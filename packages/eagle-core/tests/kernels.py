@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hawk
 from hawk import Matrix, Mutable, Param, Quat, Scalar, Terminated, Vector
+from hawk.math import vec
 
 
 @hawk.kernel
@@ -58,6 +59,16 @@ def double_until(x: Mutable[Scalar], limit: Scalar, terminated: Terminated):
 @hawk.kernel
 def swapped(x: Scalar, y: Scalar):
     return y * 2.0, x * 3.0
+
+
+@hawk.kernel
+def listed(x: Scalar, y: Scalar):
+    return [x + y, x - y]
+
+
+@hawk.kernel
+def turned(p: Vector[3], u: Mutable[Vector[3]]):
+    u = vec(p[1] * 2.0 - p[2], p[2] - p[0] * 3.0, p[0] + p[1])
 
 
 @hawk.kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import importlib.util
 import json
 import os
 import pickle
@@ -132,6 +133,11 @@ def test_objects_that_are_no_plugin() -> None:
     ({"arg_widths": {"x": 3, "out": 1}}, ["'x'", "3"]),
     ({"scalar_type": "float16"}, ["'float16'"]),
     ({"lane_space": {"axes": [{"label": "i", "extent": 3}], "group": 1}}, ["Grid"]),
+    ({"lane_space": {"axes": [{"label": None, "extent": None}], "group": 4}}, ["Grid"]),
+    ({"box": {"axis": 0, "T": 2, "stride": 1}}, ["thread box"]),
+    ({"cells": {"total": {"op": "sum", "columns": 1}}}, ["reductions over samples"]),
+    ({"stages": [{"kernel": "k"}]}, ["stages"]),
+    ({"arg_widths": {"x": 2**60, "out": 1}, "arg_spec": (("vec_in", "x"), ("mutable", "out"))}, ["'x'", "1048576"]),
     ({"abi_tag": "aether-abi/1"}, ["legacy", "aether-abi/2"]),
 ])
 def test_declarations_that_cannot_run(plugin: Any, changed: dict[str, Any], facts: list[str]) -> None:
@@ -227,6 +233,29 @@ def test_planes_on_a_device_name_the_missing_side(plugin: Any) -> None:
         eagle.deploy(plugin).run(x=OnDevice(), a=1.0, b=1.0)
     with pytest.raises(ValueError, match="planes 'x' and 'out'"):
         eagle.deploy(plugin).run(x=OnDevice(), a=1.0, b=1.0, out=np.zeros(1))
+
+
+def test_the_cache_tells_builds_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another precision, profile or body is another folder, under one kernel name too."""
+    def folders() -> int:
+        return len(list((tmp_path / "bundles").iterdir()))
+
+    eagle.deploy(kernels.scale, cache_dir=tmp_path)
+    eagle.deploy(kernels.scale, cache_dir=tmp_path, scalar_type="float32")
+    assert folders() == 2
+    monkeypatch.setenv("HAWK_HOST_PROFILE", "portable")
+    eagle.deploy(kernels.scale, cache_dir=tmp_path)
+    assert folders() == 3
+    module = tmp_path / "other_kernels.py"
+    module.write_text("import hawk\nfrom hawk import Param, Scalar\n\n\n@hawk.kernel\n"
+                      "def scale(x: Scalar, a: Param, b: Param) -> Scalar:\n    return a * x - b\n")
+    spec = importlib.util.spec_from_file_location("other_kernels", module)
+    assert spec is not None and spec.loader is not None
+    other = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(other)
+    assert eagle.deploy(other.scale, cache_dir=tmp_path)(np.ones(1), 2.0, 0.5).tolist() == [1.5]
+    assert eagle.deploy(kernels.scale, cache_dir=tmp_path)(np.ones(1), 2.0, 0.5).tolist() == [2.5]
+    assert folders() == 4
 
 
 def test_a_repeat_rewrites_no_file(tmp_path: Path) -> None:

@@ -151,6 +151,25 @@ def test_an_input_that_is_the_output_gives_the_right_answer() -> None:
     assert got["out0"].tolist() == [20, 22, 24] and got["out1"].tolist() == [0, 3, 6]
 
 
+def test_a_vector_that_is_its_own_output_gives_the_right_answer() -> None:
+    p = np.arange(15.0).reshape(3, 5)
+    a, b, c = p.copy()
+    with pytest.warns(PerformanceWarning, match="'p' is also an output"):
+        got = eagle.deploy(kernels.turned).run(p=p, u=p)
+    assert got is p and got.tolist() == np.stack([b * 2 - c, c - a * 3, a + b]).tolist()
+
+
+def test_unaligned_arrays() -> None:
+    x = np.zeros(41, np.uint8)[1:].view(np.float64)
+    x[:] = X
+    with pytest.warns(PerformanceWarning, match="'x' is not C-contiguous"):
+        assert scale().run(x=x, a=1.0, b=0.0).tolist() == X.tolist()
+    with pytest.raises(BufferRefused, match="'x': found .* wanted a C-contiguous, aligned array"):
+        scale().bind(x=x, a=1.0, b=0.0, out=np.zeros(5))
+    with pytest.raises(BufferRefused, match="'out': found .* wanted a C-contiguous, aligned array"):
+        scale().run(x=X, a=1.0, b=0.0, out=x)
+
+
 def test_a_plane_that_reads_both_ways_is_refused() -> None:
     planes = {"v": np.arange(9.0).reshape(3, 3), "dt": 1.0}
     with pytest.raises(LayoutError, match=r"'v': found shape \(3, 3\), which reads as component-major"):
@@ -252,6 +271,13 @@ def test_launch_refuses_what_changed_since_bind() -> None:
             bound.launch()
         bound.rebind(out=np.zeros(5)).launch()
         assert bound.planes["out"].tolist() == (X + 2.0).tolist()
+
+
+def test_rebind_keeps_the_number_of_samples() -> None:
+    bound = scale().bind(x=X, a=1.0, b=2.0, out=np.zeros(5))
+    with pytest.raises(LayoutError, match="'x': found 4 samples, wanted 5, as bound"):
+        bound.rebind(x=np.zeros(4), out=np.zeros(4))
+    assert bound.n == 5 and bound.planes["x"] is X
 
 
 def test_launch_takes_no_stream_and_no_grid() -> None:

@@ -110,6 +110,8 @@ def test_the_call_form_returns_the_kernels_own_tree() -> None:
     assert isinstance(pair, tuple) and [plane.tolist() for plane in pair] == [[0, 2, 4], [0, 0, 0]]
     tree = eagle.deploy(kernels.named)(np.arange(5.0), v, 2.0)
     assert list(tree) == ["moved", "shifted"] and (tree["moved"] == 2).all()
+    pair = eagle.deploy(kernels.listed)(x, x)
+    assert isinstance(pair, list) and [plane.tolist() for plane in pair] == [[0, 2, 4], [0, 0, 0]]
     k = x.copy()
     assert eagle.deploy(kernels.mixed)(x, k, 2.0).tolist() == [-2, -1, 0]
     assert k.tolist() == [0, 2, 4]
@@ -156,6 +158,24 @@ def test_more_slots_than_the_stack_holds() -> None:
     for i in range(8):
         assert got[i].tolist() == (planes[2 * i] + planes[2 * i + 1]).tolist()
     assert got[8].tolist() == (planes[16] * 2.0).tolist()
+
+
+def test_call_sites_are_told_apart_by_their_positions() -> None:
+    plan, x = eagle.deploy(kernels.scale), np.arange(3.0)
+    for _ in range(3):
+        assert plan(x, 2.0, b=1.0).tolist() == [1, 3, 5]  # the keyword tuples of this function are one object
+        with pytest.raises(eagle.ArgumentError, match="'a'.*nothing"):
+            plan(x, b=1.0)
+        with pytest.raises(eagle.ArgumentError, match="'b'.*two values"):
+            plan(x, 2.0, 3.0, b=1.0)
+    with pytest.raises(eagle.ArgumentError, match="'a'.*nothing"):
+        plan.run(x=x, b=1.0)
+
+
+def test_neighbours_in_one_array_are_separate_planes() -> None:
+    memory = np.arange(8.0)
+    eagle.deploy(kernels.scale).run(x=memory[:4], a=2.0, b=0.0, out=memory[4:])
+    assert memory.tolist() == [0, 1, 2, 3, 0, 2, 4, 6]
 
 
 def test_one_call_site_with_many_keyword_orders() -> None:
