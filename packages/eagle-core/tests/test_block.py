@@ -24,6 +24,7 @@ import eagle
 from eagle.exec import HostTeam
 from eagle.plan import plan
 
+pytestmark = pytest.mark.smoke
 MIRROR, HANDLE = "<QQQQii", "<QQQii"  # plugin.h: data, samples, strides, device type and id
 
 
