@@ -87,6 +87,8 @@ Block::Block(KernelObject* kernel) : kernel_(kernel) {
 }
 
 Block::~Block() {
+    // A daemon thread that ends with the interpreter is unwound without the GIL; what it held goes with the process.
+    if (!PyGILState_Check()) return;
     for (std::size_t i = 0; i < kernel_->slots->size(); ++i) Py_XDECREF(planes_[i]);
     Py_DECREF(kernel_);
 }

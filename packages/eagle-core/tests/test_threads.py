@@ -193,6 +193,24 @@ def test_other_threads_run_during_a_launch() -> None:
         eagle.set_num_threads(os.cpu_count() or 1)
 
 
+@pytest.mark.parametrize("call", ["plan.run(x=np.arange(float(n)), a=2.0, b=1.0)", "bound.launch()",
+                                  "plan.run(x=x[::-1], a=2.0, b=1.0)"])
+def test_daemon_threads_launch_until_the_process_ends(call: str) -> None:
+    in_process(f"""
+import threading, time, warnings, numpy as np, eagle, kernels
+warnings.simplefilter("ignore")
+n = 300_000
+plan, x = eagle.deploy(kernels.scale), np.arange(float(n))
+bound = plan.bind(x=x, a=2.0, b=1.0, out=np.zeros(n))
+def work():
+    while True:
+        {call}
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.1)
+""")
+
+
 def test_ctrl_c_stops_repeated_launches() -> None:
     x = np.zeros(2_000_000)
     bound = eagle.deploy(kernels.scale).bind(x=x, a=2.0, b=1.0, out=np.zeros_like(x))
