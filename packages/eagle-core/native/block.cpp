@@ -115,7 +115,9 @@ bool Block::unfit_overlap() const {
             const char* other = static_cast<const char*>(PyArray_DATA(as_array(planes_[j])));
             const char* other_end = other + PyArray_NBYTES(as_array(planes_[j]));
             if (other >= end || other_end <= begin) continue;
-            const bool same = other == begin && other_end == end && !slots[j].writes;
+            if (begin == end || other == other_end) continue;
+            const bool same = other == begin && other_end == end && !slots[j].writes &&
+                              slots[j].width == slots[i].width && slots[j].bytes == slots[i].bytes;
             if (!same || !kernel_->aliasable) return true;
         }
     }
@@ -155,11 +157,10 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
             if (position[i] < 0 || !read_uniform(slot, values[position[i]], box)) return Packed::Unfit;
         }
     }
-    if (n_ < 0 || !cut.fits(n_)) return Packed::Unfit;
+    if (n_ < 0 || n_ > std::numeric_limits<plugin::Index>::max() || !cut.fits(n_)) return Packed::Unfit;
     for (std::size_t i = 0; i < slots.size(); ++i) {
         const Slot& slot = slots[i];
         if (slot.box == Box::SampleCount) {
-            if (n_ > std::numeric_limits<plugin::Index>::max()) return Packed::Unfit;
             boxes_[i].u32 = static_cast<plugin::Index>(n_);
         } else if (slot.box == Box::Mirror && position[i] >= 0 && slot.width == n_ && slot.width > 1 &&
                    door != Door::Bind) {

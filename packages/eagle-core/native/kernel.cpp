@@ -70,7 +70,9 @@ double ns_since(Clock::time_point start) {
 
 void Pace::learn(int64_t n, double ns) {
     // The last launch tells: one that was interrupted is corrected by the next, which is then timed too.
-    if (n > 0) cost_.store(static_cast<float>(std::max(ns - kLaunchNs, 0.0) / static_cast<double>(n)), relaxed);
+    if (n <= 0) return;
+    cost_.store(static_cast<float>(std::max(ns - kLaunchNs, 0.0) / static_cast<double>(n)), relaxed);
+    seen_.store(n, relaxed);
 }
 
 uint32_t Pace::grain(int64_t bytes_per_sample) const {

@@ -52,7 +52,8 @@ public:
 
     bool brief(int64_t n) const {
         const float cost = cost_.load(std::memory_order_relaxed);
-        return cost >= 0 && cost * static_cast<float>(n) < kBriefNs;
+        return cost >= 0 && cost * static_cast<float>(n) < kBriefNs &&
+               n <= kLikeIt * seen_.load(std::memory_order_relaxed);
     }
     /// A brief launch is timed now and then, a long one always.
     bool due() { return (tick_.fetch_add(1, std::memory_order_relaxed) & 15) == 0; }
@@ -61,7 +62,10 @@ public:
     uint32_t grain(int64_t bytes_per_sample) const;
 
 private:
-    std::atomic<float> cost_{-1};  ///< ns a sample; below 0: not known yet
+    static constexpr int64_t kLikeIt = 16;  ///< a launch of so many times the samples is no longer like the one timed
+
+    std::atomic<int64_t> seen_{0};  ///< samples of the launch that was timed
+    std::atomic<float> cost_{-1};   ///< ns a sample; below 0: not known yet
     std::atomic<uint32_t> tick_{0};
 };
 

@@ -84,7 +84,11 @@ PyType_Spec bound_spec = {"eagle._core.Bound", sizeof(BoundObject), 0,
 
 PyObject* launches_launch(PyObject* object, PyObject* const* args, Py_ssize_t given, PyObject* names) {
     auto* self = reinterpret_cast<LaunchesObject*>(object);
-    if (given || names || !self->bound) return guarded([&] { return careful(object, str_launch, args, given, names); });
+    if (!self->bound) {
+        PyErr_SetString(PyExc_RuntimeError, "BoundPlan.launch: found nothing bound, wanted what Plan.bind returns");
+        return nullptr;
+    }
+    if (given || names) return guarded([&] { return careful(object, str_launch, args, given, names); });
     BoundObject* bound = self->bound;
     std::size_t moved = 0;
     if (!bound->block->intact(&moved)) {

@@ -6,6 +6,8 @@
 #include "bindings.h"
 
 NB_MODULE(_core, m) {
+    if (PyInterpreterState_Get() != PyInterpreterState_Main())
+        throw nanobind::import_error("eagle: found a second interpreter, wanted the main one of the process");
     nanobind::set_leak_warnings(false);  // loaded backends are kept until the process ends, on purpose
     eagle::core::register_loader(m);
     if (!eagle::core::register_calls(m.ptr())) throw nanobind::python_error();

@@ -54,18 +54,22 @@ bool resolve(const RunsObject* self, Py_ssize_t given, PyObject* names, std::vec
     return true;
 }
 
+/// Null for names that fit no slot, and for names that are not plain text: dropping those could run anybody's code.
 const int16_t* site_of(RunsObject* self, Py_ssize_t given, PyObject* names) {
     for (std::size_t i = 0; i < kSites; ++i) {
         const Site& site = self->sites[i];
         if (site.names == names && site.given == given && !site.position.empty()) return site.position.data();
     }
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+        if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(names, i))) return nullptr;
     std::vector<int16_t> position;
     if (!resolve(self, given, names, position)) return nullptr;
     Site& site = self->sites[self->oldest++ % kSites];
-    Py_XINCREF(names);
-    Py_XSETREF(site.names, names);
+    PyObject* old = site.names;
+    Py_XINCREF(site.names = names);
     site.given = given;
     site.position = std::move(position);
+    Py_XDECREF(old);
     return site.position.data();
 }
 
@@ -126,6 +130,11 @@ PyObject* runs_arm(PyObject* object, PyObject* args) {
                 return nullptr;
             }
             slots.push_back(static_cast<int16_t>(slot));
+        }
+        if (returns < kReturnTree ||
+            returns >= static_cast<int>(reinterpret_cast<KernelObject*>(kernel)->slots->size())) {
+            PyErr_SetString(PyExc_IndexError, "_arm: returns names no slot");
+            return nullptr;
         }
         *self->cut = std::move(cut);
         *self->order = std::move(slots);

@@ -173,6 +173,37 @@ def test_what_is_left_out_is_zero_where_it_must_be(recorder: Recorder) -> None:
     assert not masked.run(terminated=np.ones(1000, bool)).any()
 
 
+def test_the_same_bytes_in_another_layout_are_no_alias(recorder: Recorder) -> None:
+    """Sample i of an int64 output is not sample i of a float32 vector in the same memory."""
+    plugin = recorder.plugin("record", [("mutable", "k"), ("vec_in", "v")], scalar_type="float32",
+                             arg_widths={"k": 1, "v": 2}, arg_dtypes={"k": "int64"})
+    made, k = plan(plugin, structure=HostTeam), np.zeros(8, np.int64)
+    planes = {"k": k, "v": k.view(np.float32).reshape(2, 8)}
+    for door in (made.run, made.bind):
+        with pytest.raises(eagle.BufferRefused, match="'k' and vec_in 'v': found arrays that share memory"):
+            door(**planes)
+
+
+def test_words_do_not_share_memory_with_planes(recorder: Recorder) -> None:
+    made = plan(recorder.plugin("record", [("lookup", "fused_steps"), ("mutable", "y"), ("per_sample", "x")],
+                                arg_dtypes={"x": "int64"}), structure=HostTeam)
+    y = np.zeros(4)
+    for door in (made.run, made.bind):
+        with pytest.raises(eagle.BufferRefused, match="'y' and lookup 'fused_steps': found arrays that share memory"):
+            door(fused_steps=y[:1].view(np.int64), y=y, x=np.zeros(4, np.int64))
+
+
+def test_planes_may_have_any_name_but_the_keywords(recorder: Recorder) -> None:
+    spec = [("mutable", "self"), ("per_sample", "door"), ("per_sample", "args")]
+    auto = eagle.deploy(recorder.plugin("record", spec))
+    planes = {"self": np.zeros(2), "door": np.zeros(2), "args": [0.0, 0.0]}
+    auto.run(**planes)
+    auto(**planes)
+    bound = auto.bind(**{**planes, "args": np.zeros(2)})
+    bound.rebind(**{"self": np.ones(2)}).launch()
+    assert len(recorder.pieces()) == 3
+
+
 # ---- pieces ------------------------------------------------------------------------------------------------------
 
 
@@ -235,6 +266,17 @@ def test_other_threads_run_while_an_entry_waits_for_them(recorder: Recorder) -> 
         recorder.word("gate").value = 1
         thread.join()
         assert time.monotonic() - start < 5
+
+
+def test_a_long_launch_after_short_ones_lets_others_run(recorder: Recorder) -> None:
+    made = plan(recorder.plugin("record", [("mutable", "y")]), structure=HostTeam)
+    for _ in range(50):
+        made.run(y=np.zeros(1))
+    thread = gated(recorder, lambda: made.run(y=np.zeros(5000)))
+    recorder.word("gate").value = 1
+    start = time.monotonic()
+    thread.join()
+    assert time.monotonic() - start < 5
 
 
 def test_a_launch_keeps_the_planes_it_started_with(recorder: Recorder) -> None:

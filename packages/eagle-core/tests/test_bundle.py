@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -96,6 +97,9 @@ def test_manifests_that_are_refused(bundle: Path, change: Callable[[Any], Any], 
 @pytest.mark.parametrize(("change", "facts"), [
     (lambda s: s.pop("arg_spec"), ["arg_spec", "nothing"]),
     (lambda s: s.update(arg_spec="x"), ["arg_spec"]),
+    (lambda s: s.update(arg_spec=[["mutable"]]), ["arg_spec", "mutable"]),
+    (lambda s: s.update(arg_spec=[{"name": "x"}]), ["arg_spec"]),
+    (lambda s: s.update(launch={"lane_space": {"axes": 5}}), ["lane_space"]),
     (lambda s: s.pop("kernel"), ["kernel"]),
     (lambda s: s.update(host_entry="nowhere"), ["nowhere"]),
     (lambda s: s.update(host_entry=3), ["host_entry", "3"]),
@@ -124,6 +128,14 @@ def test_json_that_is_no_object(bundle: Path) -> None:
     (bundle / "manifest.json").write_text("[1]")
     with pytest.raises(ValueError, match=r"manifest\.json: found a JSON list, wanted a JSON object"):
         eagle.load_bundle(bundle)
+
+
+def test_files_that_are_no_regular_files(bundle: Path) -> None:
+    for name in ("scale.json", "manifest.json"):
+        (bundle / name).unlink()
+        os.mkfifo(bundle / name)
+        with pytest.raises(ValueError, match=rf"{name}: found no regular file"):
+            eagle.load_bundle(bundle)
 
 
 def replace_object(bundle: Path, source: str) -> None:

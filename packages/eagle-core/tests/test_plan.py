@@ -61,7 +61,7 @@ def test_cuts(plugin: Any) -> None:
     assert plan(plugin, structure=HostTeam, n_samples=5, npartitions=2).partitions == ((0, 3, 5), (3, 2, 5))
 
 
-@given(n=st.integers(0, 2**40), parts=st.integers(1, 100))
+@given(n=st.integers(0, 2**32 - 1), parts=st.integers(1, 100))
 def test_an_even_cut_tiles_the_samples(n: int, parts: int) -> None:
     cut = plan(eagle.deploy(kernels.scale).plugin, structure=HostTeam, npartitions=parts).partitions_for(n)
     assert len(cut) == parts and cut[0].base == 0 and sum(p.count for p in cut) == n
@@ -98,6 +98,8 @@ def test_explicit_partitions_run_in_any_order(plugin: Any) -> None:
     ({"partitions": [(0, 3, 5), (3, 2, 6)]}, ValueError, ["n 5 and n 6"]),
     ({"partitions": [(0, -3, 5)]}, ValueError, ["partitions"]),
     ({"partitions": [(0, 5, 5)], "n_samples": 6}, ValueError, ["n_samples", "6", "5"]),
+    ({"partitions": [(0, 5)]}, ValueError, ["partitions", "triples"]),
+    ({"n_samples": 2**32}, ValueError, ["n_samples", "at most 4294967295"]),
     ({"n_samples": -1}, ValueError, ["n_samples", "-1"]),
     ({"policy": "fast"}, ValueError, ["policy", "'fast'", "compensated"]),
     ({"inner": HostTeam}, ValueError, ["inner"]),
@@ -203,6 +205,9 @@ def test_deploy_is_auto_and_lists_give_tuples() -> None:
     ((kernels.scale,), {"policy": "x"}, ValueError, ["policy", "'x'"]),
     ((kernels.scale,), {"scalar_type": "f4"}, ValueError, ["'f4'", "float32"]),
     ((kernels.scale,), {"targets": "host"}, TypeError, ["targets", "'host'"]),
+    ((kernels.scale,), {"targets": 5}, TypeError, ["targets", "5"]),
+    ((kernels.scale,), {"cache_dir": 5}, TypeError, ["cache_dir", "5"]),
+    ((kernels.scale,), {"scalar_type": np.dtype("float32")}, ValueError, ["scalar_type", "dtype"]),
     ((kernels.scale,), {"targets": ("c",)}, ValueError, ["('c',)", '"host"']),
 ])
 def test_deploy_refusals(arguments: Any, keywords: Any, error: type[Exception], facts: list[str]) -> None:
@@ -223,6 +228,13 @@ def test_keywords_of_a_build_do_not_go_with_a_built_plugin(plugin: Any) -> None:
         with pytest.raises(ArgumentError, match=next(iter(keywords))):
             eagle.deploy(plugin, **keywords)
     assert eagle.deploy(plugin).run(x=np.ones(1), a=2.0, b=1.0).tolist() == [3]
+
+
+def test_partitions_are_read_once() -> None:
+    parts = [(0, 2, 5), (2, 3, 5)]
+    plan = eagle.deploy(kernels.scale, partitions=iter(parts))
+    x = np.arange(5.0)
+    assert plan.run(x=x, a=1.0, b=0.0).tolist() == x.tolist() and plan.host.partitions == tuple(parts)
 
 
 def test_planes_on_a_device_name_the_missing_side(plugin: Any) -> None:

@@ -280,6 +280,42 @@ def test_rebind_keeps_the_number_of_samples() -> None:
     assert bound.n == 5 and bound.planes["x"] is X
 
 
+def test_rebind_keeps_the_layout_of_bind() -> None:
+    bound = eagle.deploy(kernels.advance).bind(layout="samples_last", v=np.ones((3, 3)), x=np.zeros((3, 3)), dt=1.0)
+    bound.rebind(dt=2.0).launch()
+    assert (bound.planes["x"] == 2.0).all()
+
+
+def test_a_bound_plan_that_was_never_bound() -> None:
+    with pytest.raises(RuntimeError, match="BoundPlan.launch: found nothing bound"):
+        eagle.BoundPlan.__new__(eagle.BoundPlan).launch()
+
+
+def test_names_with_code_in_them() -> None:
+    """A call site may be left while its old names are dropped; that code must not meet it half changed."""
+    plan = scale()
+
+    class Name(str):
+        def __del__(self) -> None:
+            for _ in range(5):
+                assert plan.run(**{Name("x"): X, Name("b"): 1.0, Name("a"): 3.0}).tolist() == (3 * X + 1).tolist()
+                Name.__del__ = lambda self: None  # type: ignore[method-assign]
+
+    for _ in range(20):
+        assert plan.run(**{Name("x"): X, Name("a"): 2.0, Name("b"): 1.0}).tolist() == (2 * X + 1).tolist()
+
+
+def test_values_that_change_a_plane_while_they_are_read() -> None:
+    x = np.ones(1 << 16)
+
+    class Number:
+        def __float__(self) -> float:
+            x.resize(2, refcheck=False)
+            return 2.0
+
+    assert scale().run(x=x, a=Number(), b=1.0).tolist() == [3.0, 3.0]
+
+
 def test_launch_takes_no_stream_and_no_grid() -> None:
     bound = scale().bind(x=X, a=1.0, b=2.0, out=np.zeros(5))
     for arguments in ({"stream": 0}, {"grid": 4}):

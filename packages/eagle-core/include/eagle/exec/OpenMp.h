@@ -26,8 +26,9 @@ namespace eagle::exec {
 class OpenMpRuntimes {
 public:
     bool insideRegion() {
-        unsigned long long loads = 0;
-        dl_iterate_phdr(&firstObject, &loads);
+        (void)forkSafe_;
+        unsigned long long loads = seenLoads_;
+        if (!inForkedChild_) dl_iterate_phdr(&firstObject, &loads);
         if (loads != seenLoads_) {
             find();
             seenLoads_ = loads;
@@ -72,6 +73,9 @@ private:
     }
 
     unsigned long long seenLoads_ = 0;
+    /// A thread the child does not have may hold the loader's lock: the child asks the runtimes known before.
+    inline static bool inForkedChild_ = false;
+    inline static const bool forkSafe_ = atFork(nullptr, nullptr, [] { inForkedChild_ = true; });
     std::array<InParallel, 8> inParallel_{};
 };
 

@@ -54,6 +54,8 @@ def _open(kind: str, place: _Place) -> _core.Backend:
     file = os.path.abspath(place.file)
     if not os.path.exists(file):
         raise BackendUnavailable(f"{file}: no such file")
+    if not os.path.isfile(file):
+        raise BackendUnavailable(f"{file}: no regular file")
     return _core.Backend(kind, os.fsencode(file))
 
 

@@ -75,15 +75,15 @@ class AutoPlan(_core.Calls):
 
         Raises BufferRefused for planes on both sides, ValueError for a side the kernel was not built for.
         """
-        known = {role_name[1]: role_name[0] for role_name in self.plugin.arg_spec}
-        arrays = {name: value for name, value in planes.items() if known.get(name) not in ("uniform", "nsamples")}
+        uniforms = {slot.name for slot in self._host.signature.slots if slot.is_uniform} if self._host else set()
+        arrays = {name: value for name, value in planes.items() if name not in uniforms}
         if residency(arrays, door=DOOR, what=f"kernel {self._name!r}") == "device":
             raise ValueError(refusal(DOOR, f"kernel {self._name!r}", "planes on a device and no device entry",
                                      f"planes on the host (targets: {list(self._targets)})",
                                      "bring them to the host, or build with targets=(\"host\", \"cuda\")"))
         return self.host
 
-    def bind(self, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
+    def bind(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
         """:meth:`Plan.bind` of the plan that :meth:`select` picks."""
         return self.select(planes).bind_by_name("AutoPlan.bind", args, device, layout, planes)
 
@@ -156,10 +156,10 @@ class AutoPlan(_core.Calls):
         names = [slot.name for slot in host.signature.slots]
         return names.index(tree) if isinstance(tree, str) else RETURN_TREE
 
-    def _run(self, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
+    def _run(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
         return self.select(planes).run_by_name("AutoPlan.run", args, device, layout, planes)
 
-    def _call(self, *args: Any, device: int | None = None, layout: str | None = None, **kw: Any) -> Any:
+    def _call(self, /, *args: Any, device: int | None = None, layout: str | None = None, **kw: Any) -> Any:
         door = f"{self._name}()"
         given = self.bind_args(args, kw)
         chosen = self.select(given)

@@ -30,6 +30,7 @@ class BoundPlan(_core.Launches):
         values.check_layout(door, layout)
         values.check_names(door, plan.signature, given, "bind")
         self._plan = plan
+        self._layout = layout
         self._n: int | None = None
         self._adopt(door, given, layout)
 
@@ -37,10 +38,10 @@ class BoundPlan(_core.Launches):
         """Check every plane, then replace the packed block as a whole."""
         signature = self._plan.signature
         packed = {slot.name: values.slot_value(door, slot, given[slot.name], values.bound_plane)
-                  for slot in signature.slots if slot.name in given}
+                  for slot in sorted(signature.slots, key=lambda slot: not slot.is_uniform) if slot.name in given}
         n = samples_of(door, signature.slots, packed, layout, self._n)
         self._plan.check_samples(door, n)
-        planes = {slot.name: packed[slot.name] for slot in signature.slots if slot.is_plane}
+        planes = {slot.name: packed[slot.name] for slot in signature.slots if slot.is_array and slot.name in packed}
         for name in values.check_overlap(door, signature, planes):
             raise BufferRefused(refusal(door, f"{name!r}", "an array that is also an output", "a separate array",
                                         "the kernel may write a sample before it has read all of it"))
@@ -81,7 +82,7 @@ class BoundPlan(_core.Launches):
         return (f"BoundPlan({self._plan.signature.kernel!r}, {self._plan.structure}, n={self.n}, "
                 f"partitions={self._plan.npartitions}, names={list(self.names)})")
 
-    def rebind(self, *, layout: str | None = None, **changed: Any) -> BoundPlan:
+    def rebind(self, /, *, layout: str | None = None, **changed: Any) -> BoundPlan:
         """Bind other planes or numbers under some of the names; the others stay. Returns this bound plan.
 
         The checks are those of bind, at the same number of samples; nothing changes when one fails. Raises
@@ -93,7 +94,7 @@ class BoundPlan(_core.Launches):
             if name not in self._planes:
                 raise ArgumentError(refusal(door, f"argument {name!r}", "a name that is not bound",
                                             f"one of {list(self.names)}"))
-        self._adopt(door, self._planes | changed, layout)
+        self._adopt(door, self._planes | changed, layout or self._layout)
         return self
 
     def clear(self, *names: str) -> None:

@@ -53,14 +53,18 @@ def auto(plugin: Any, *, targets: Sequence[str] | None = None, cache_dir: str | 
         if name not in PLAN_KEYWORDS:
             raise ArgumentError(refusal(DOOR, f"argument {name!r}", "an unknown keyword", f"some of "
                                         f"{('targets', 'cache_dir', 'scalar_type', *PLAN_KEYWORDS)}"))
-    read_cut(DOOR, *(plan_kw.get(name, default) for name, default in
-                     (("npartitions", 1), ("partitions", None), ("n_samples", None))))
+    cut, _, _ = read_cut(DOOR, *(plan_kw.get(name, default) for name, default in
+                                 (("npartitions", 1), ("partitions", None), ("n_samples", None))))
+    if plan_kw.get("partitions") is not None:
+        plan_kw["partitions"] = cut  # read once: it may be an iterator
     check_policy(DOOR, plan_kw.get("policy", "compensated"))
-    if scalar_type is not None and scalar_type not in PRECISIONS:
+    if scalar_type is not None and not (isinstance(scalar_type, str) and scalar_type in PRECISIONS):
         raise ValueError(refusal(DOOR, "scalar_type", shown(scalar_type), f"one of {PRECISIONS}"))
-    if isinstance(targets, str):
+    if targets is not None and (isinstance(targets, str) or not isinstance(targets, Sequence)):
         raise TypeError(refusal(DOOR, "targets", shown(targets), "a sequence of target names",
-                                f"targets=({targets!r},)"))
+                                'for example targets=("host",)'))
+    if cache_dir is not None and not isinstance(cache_dir, str | os.PathLike):
+        raise TypeError(refusal(DOOR, "cache_dir", shown(cache_dir), "a path"))
     if is_hawk_kernel(plugin):
         return _deploy([plugin], targets, cache_dir, scalar_type, plan_kw)[0]
     if isinstance(plugin, list | tuple):

@@ -29,7 +29,9 @@ def run_planes(door: str, plan: Plan, given: dict[str, Any], layout: str | None,
     signature = plan.signature
     values.check_layout(door, layout)
     values.check_names(door, signature, given, omissible)
-    packed: dict[str, Any] = {}
+    # Uniforms first: reading one may run the caller's code, which must not change a plane that was checked.
+    packed = {slot.name: values.slot_value(door, slot, given[slot.name], values.input_plane)
+              for slot in signature.slots if slot.is_uniform and slot.name in given}
     for slot in signature.slots:
         if slot.writes and slot.is_plane and slot.name in given:
             packed[slot.name] = values.output_plane(door, slot, given[slot.name])
@@ -38,7 +40,7 @@ def run_planes(door: str, plan: Plan, given: dict[str, Any], layout: str | None,
             packed[slot.name] = values.slot_value(door, slot, given[slot.name], values.input_plane)
     n = samples_of(door, signature.slots, packed, layout)
     plan.check_samples(door, n)
-    planes = {slot.name: packed[slot.name] for slot in signature.slots if slot.is_plane and slot.name in packed}
+    planes = {slot.name: packed[slot.name] for slot in signature.slots if slot.is_array and slot.name in packed}
     for name in values.check_overlap(door, signature, planes):
         warnings.warn(f"{door}: {name!r} is also an output; the kernel reads a copy of it. Pass a separate output",
                       PerformanceWarning, stacklevel=values.caller_level())

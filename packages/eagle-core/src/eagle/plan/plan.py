@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
@@ -12,6 +13,7 @@ from eagle.exec import Partition, Structure, check_placement
 from eagle.plan.bound import BoundPlan
 from eagle.plan.launching import run_planes
 from eagle.plan.signature import Signature, Slot, read_signature
+from eagle.plan.values import MOST_SAMPLES
 
 __all__ = ["Plan", "check_policy", "is_hawk_kernel", "make_plan", "plan", "read_cut", "results"]
 
@@ -83,7 +85,7 @@ class Plan(_core.Runs):
         if self.n_samples is not None and n != self.n_samples:
             raise ValueError(refusal(door, "planes", f"{n} samples", f"{self.n_samples}, the plan's n_samples"))
 
-    def bind(self, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
+    def bind(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
         """Pack the planes once, for launches that cost nanoseconds.
 
         Every plane and uniform of the kernel must be given, as an array of the exact dtype and shape; nothing is
@@ -117,7 +119,7 @@ class Plan(_core.Runs):
             raise BufferRefused(refusal(door, "device", shown(device), "none on a host plan", "leave device= out"))
         return {name: value for name, value in planes.items() if name not in self.signature.unread}
 
-    def _run(self, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
+    def _run(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
         return self.run_by_name("Plan.run", args, device, layout, planes)
 
     def kernel_for(self, slots: tuple[Slot, ...]) -> _core.Kernel:
@@ -128,7 +130,8 @@ class Plan(_core.Runs):
             backend=backends.host(), entry=self.plugin.host_entry,
             slots=tuple((s.name, int(s.box), s.dtype.num, s.width, s.start, s.writes, s.is_output, s.zero,
                          s.omissible("run"), s.omissible("call")) for s in slots),
-            keepalive=self.plugin, serial=self.access == "cross_sample_write", aliasable=self.signature.aliasable)
+            keepalive=(self.plugin, getattr(self.plugin, "_keepalive", ())),
+            serial=self.access == "cross_sample_write", aliasable=self.signature.aliasable)
 
 
 def results(signature: Signature, planes: dict[str, Any]) -> Any:
@@ -199,7 +202,7 @@ def read_cut(door: str, npartitions: Any = 1, partitions: Any = None, n_samples:
 
 
 def check_policy(door: str, policy: Any) -> None:
-    if policy not in POLICIES:
+    if not isinstance(policy, str) or policy not in POLICIES:
         raise ValueError(refusal(door, "policy", shown(policy), f"one of {POLICIES}"))
 
 
@@ -208,14 +211,15 @@ def is_hawk_kernel(value: Any) -> bool:
     return type(value).__module__.split(".")[0] == "hawk" and hasattr(value, "walk") and hasattr(value, "sinks")
 
 
-def _positive(door: str, name: str, value: Any, *, least: int = 1, most: int = 2**62) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
+def _positive(door: str, name: str, value: Any, *, least: int = 1, most: int = MOST_SAMPLES) -> int:
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise TypeError(refusal(door, name, shown(value), "an integer"))
-    if value < least:
-        raise ValueError(refusal(door, name, shown(value), f"at least {least}"))
-    if value > most:
-        raise ValueError(refusal(door, name, shown(value), f"at most {most}"))
-    return value
+    number = operator.index(value)
+    if number < least:
+        raise ValueError(refusal(door, name, shown(number), f"at least {least}"))
+    if number > most:
+        raise ValueError(refusal(door, name, shown(number), f"at most {most}"))
+    return number
 
 
 def _read_partitions(door: str, partitions: Any) -> tuple[Partition, ...] | None:
@@ -223,7 +227,10 @@ def _read_partitions(door: str, partitions: Any) -> tuple[Partition, ...] | None
     if partitions is None:
         return None
     try:
-        cut = tuple(Partition(*(_positive(door, "partitions", v, least=0) for v in triple)) for triple in partitions)
+        triples = [tuple(triple) for triple in partitions]
+        if any(len(triple) != 3 for triple in triples):
+            raise TypeError("not three numbers")
+        cut = tuple(Partition(*(_positive(door, "partitions", v, least=0) for v in triple)) for triple in triples)
         n = cut[0].n_samples
     except (TypeError, IndexError) as error:
         raise ValueError(refusal(door, "partitions", shown(partitions),

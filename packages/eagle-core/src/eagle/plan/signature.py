@@ -53,6 +53,11 @@ class Slot:
         return self.box in (Box.HANDLE, Box.MIRROR)
 
     @property
+    def is_array(self) -> bool:
+        """A plane or a word: what the caller gives as an array."""
+        return self.is_plane or self.is_word
+
+    @property
     def is_uniform(self) -> bool:
         return self.role == roles.UNIFORM
 

@@ -21,6 +21,7 @@ from eagle.plan.signature import Signature, Slot
 __all__ = ["bound_plane", "caller_level", "check_layout", "check_names", "check_overlap", "check_shape", "input_plane",
            "output_plane", "slot_value"]
 
+MOST_SAMPLES = 2**32 - 1
 LAYOUTS = (None, "samples_last")
 
 
@@ -62,7 +63,7 @@ def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray
         raise TypeError(refusal(door, what, "a masked array", "an array without a mask",
                                 "fill it first: x.filled(...)"))
     if isinstance(value, np.ndarray):
-        return value.view(np.ndarray) if type(value) is not np.ndarray else value
+        return value if type(value) is np.ndarray else np.ndarray.view(value, np.ndarray)
     if lists and isinstance(value, list | tuple):
         try:
             array = np.asarray(value)
@@ -93,6 +94,9 @@ def check_shape(door: str, slot: Slot, array: np.ndarray[Any, Any], layout: str 
             door, what, f"shape {shape}, which reads as component-major with N = {shape[1]} and as sample-major with "
             f"N = {shape[0]}", "a shape that says which axis holds the samples",
             'pass layout="samples_last" when the samples are on the last axis'))
+    if shape[-1] > MOST_SAMPLES:
+        raise LayoutError(refusal(door, what, f"{shape[-1]} samples", f"at most {MOST_SAMPLES}",
+                                  "the index of a kernel has 32 bits; run it in several batches"))
     return int(shape[-1])
 
 
@@ -120,7 +124,7 @@ def input_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
         warnings.warn(f"{door}: {what} is not C-contiguous; it is copied at each call. Pass np.ascontiguousarray of it",
                       PerformanceWarning, stacklevel=caller_level())
         converted = np.array(array, order="C", copy=True)
-    return np.asarray(converted, order="C").view(slot.dtype)
+    return _as(slot, np.asarray(converted, order="C"))
 
 
 def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: bool) -> np.ndarray[Any, Any]:
@@ -144,7 +148,11 @@ def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: b
             if not is_list:
                 warnings.warn(f"{door}: {what} is {found}; it is converted to {wanted} at each call. Pass {wanted}, or "
                               f"build in {found}", PerformanceWarning, stacklevel=caller_level())
-            return array.astype(wanted)
+            with np.errstate(over="ignore"):
+                converted = array.astype(wanted)
+            if (lost := np.isinf(converted) & ~np.isinf(array)).any():
+                raise BufferRefused(refusal(door, what, f"the value {array[lost][0]!s}", f"values {wanted} can hold"))
+            return converted
         return _exact(door, slot, array)
     if is_list or (found.kind in "iu" and wanted.kind in "iu"):
         return _exact(door, slot, array)
@@ -208,8 +216,12 @@ def bound_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
         raise BufferRefused(refusal(door, what, f"strides {array.strides} for shape {array.shape}",
                                     "a C-contiguous, aligned array",
                                     "" if slot.writes else f"np.ascontiguousarray({slot.name})"))
-    # The caller's own object where possible: a launch then sees it change.
-    return array if passes or array.dtype.num == slot.dtype.num else array.view(slot.dtype)
+    return array if passes else _as(slot, array)
+
+
+def _as(slot: Slot, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """`array` under the very dtype of the slot: itself where possible, so that a launch sees it change."""
+    return array if array.dtype.num == slot.dtype.num else array.view(slot.dtype)
 
 
 def word_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
@@ -228,6 +240,8 @@ def uniform_value(door: str, slot: Slot, value: Any) -> float | int:
             raise BufferRefused(refusal(door, what, _array_text(value), "one number",
                                         "a value for each sample is a Scalar plane"))
         value = value[()]
+    if value is np.ma.masked:
+        raise TypeError(refusal(door, what, "a masked value", "a number"))
     if isinstance(value, bool | np.bool_):
         raise TypeError(refusal(door, what, f"the bool {value!r}", "a number", "pass 0 or 1"))
     if slot.dtype.kind == "i":
@@ -281,7 +295,8 @@ def check_overlap(door: str, signature: Signature, planes: Mapping[str, np.ndarr
             (a, b), (c, d) = ranges[written.name], ranges[other.name]
             if c >= b or d <= a:
                 continue
-            if (a, b) == (c, d) and not other.writes:
+            alike = (written.width, written.dtype.itemsize) == (other.width, other.dtype.itemsize)
+            if (a, b) == (c, d) and alike and not other.writes:
                 if not signature.aliasable and other.name not in shared:
                     shared.append(other.name)
                 continue
@@ -294,6 +309,6 @@ def check_overlap(door: str, signature: Signature, planes: Mapping[str, np.ndarr
 def caller_level() -> int:
     """The stack level of the first frame outside eagle, so that a warning counts once a call site."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("eagle", "hawk"):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).split(".")[0] in ("eagle", "hawk"):
         frame, level = frame.f_back, level + 1
     return level
