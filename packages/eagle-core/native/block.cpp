@@ -13,13 +13,15 @@ namespace {
 
 PyArrayObject* as_array(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
 
-/// Exactly a plane of the slot: numpy itself, the declared dtype, C order, `(n,)` or `(width, n)`.
-bool is_plane_of(const Slot& slot, PyObject* value, int64_t* n) {
-    if (!PyArray_CheckExact(value)) return false;
+/// A plane of the slot: a numpy array of its dtype, C order, `(n,)` or `(width, n)`. `exact` leaves out subclasses and
+/// other names of the dtype, which the careful path looks at first.
+bool is_plane_of(const Slot& slot, PyObject* value, bool exact, int64_t* n) {
+    if (exact ? !PyArray_CheckExact(value) : !PyArray_Check(value)) return false;
     PyArrayObject* array = as_array(value);
     const int wanted = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | (slot.writes ? NPY_ARRAY_WRITEABLE : 0);
-    if (PyArray_TYPE(array) != slot.typenum || (PyArray_FLAGS(array) & wanted) != wanted ||
-        !PyArray_ISNBO(PyArray_DESCR(array)->byteorder))
+    const int typenum = PyArray_TYPE(array);
+    if ((typenum != slot.typenum && (exact || !PyArray_EquivTypenums(typenum, slot.typenum))) ||
+        (PyArray_FLAGS(array) & wanted) != wanted || !PyArray_ISNBO(PyArray_DESCR(array)->byteorder))
         return false;
     if (slot.box != Box::Mirror) {
         if (PyArray_NDIM(array) != 1) return false;
@@ -59,9 +61,9 @@ bool read_uniform(const Slot& slot, PyObject* value, BoxStorage& box) {
 }
 
 /// Exactly the one cell of a word: numpy itself, the declared dtype, shape (1,).
-bool is_cell_of(const Slot& slot, PyObject* value) {
+bool is_cell_of(const Slot& slot, PyObject* value, bool exact) {
     int64_t cells;
-    return is_plane_of(slot, value, &cells) && cells == 1;
+    return is_plane_of(slot, value, exact, &cells) && cells == 1;
 }
 
 void fill(const Slot& slot, BoxStorage& box, void* data, int64_t n) {
@@ -126,6 +128,7 @@ bool Block::unfit_overlap() const {
 
 Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door door, const Cut& cut) {
     const std::vector<Slot>& slots = *kernel_->slots;
+    const bool exact = door != Door::Bind;
     bool omitted = false;
     for (std::size_t i = 0; i < slots.size(); ++i) {
         const Slot& slot = slots[i];
@@ -139,7 +142,7 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
             }
             PyObject* value = values[position[i]];
             int64_t n;
-            if (!is_plane_of(slot, value, &n) || (n_ >= 0 && n != n_)) return Packed::Unfit;
+            if (!is_plane_of(slot, value, exact, &n) || (n_ >= 0 && n != n_)) return Packed::Unfit;
             n_ = n;
             Py_INCREF(planes_[i] = value);
             fill(slot, box, PyArray_DATA(as_array(value)), n);
@@ -148,7 +151,7 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
             box.cell = slot.cell;
             if (position[i] >= 0) {
                 PyObject* value = values[position[i]];
-                if (!is_cell_of(slot, value)) return Packed::Unfit;
+                if (!is_cell_of(slot, value, exact)) return Packed::Unfit;
                 Py_INCREF(planes_[i] = value);
                 cell = PyArray_DATA(as_array(value));
             }
@@ -200,7 +203,7 @@ bool Block::intact(std::size_t* moved) const {
         int64_t n = 0;
         const Slot& slot = slots[i];
         const void* packed = slot.box == Box::Mirror ? boxes_[i].mirror.data : boxes_[i].handle.data;
-        if (!is_plane_of(slot, planes_[i], &n) || n != (slot.box == Box::Cell ? 1 : n_) ||
+        if (!is_plane_of(slot, planes_[i], false, &n) || n != (slot.box == Box::Cell ? 1 : n_) ||
             PyArray_DATA(as_array(planes_[i])) != packed) {
             *moved = i;
             return false;

@@ -54,7 +54,8 @@ bool pack_exactly(Block& block, PyObject* values, const std::vector<int16_t>& po
     PyObject* const* items = reinterpret_cast<PyTupleObject*>(values)->ob_item;
     const Block::Packed packed = block.pack(items, position.data(), Door::Bind, cut);
     if (packed == Block::Packed::Unfit)
-        PyErr_SetString(PyExc_SystemError, "_core: a checked value does not fit its slot");
+        PyErr_SetString(PyExc_ValueError,
+                        "eagle: found a plane that changed while it was checked, wanted one that stays as it was");
     return packed == Block::Packed::Yes;
 }
 

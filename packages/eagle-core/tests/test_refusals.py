@@ -257,10 +257,13 @@ def test_bind_refuses_an_input_that_is_another_kernels_output() -> None:
 
 @pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # NumPy 2.5
 def test_launch_refuses_what_changed_since_bind() -> None:
-    for change in ("read-only", "shape", "resize"):
-        out = np.zeros(5)
+    class Mine(np.ndarray):
+        pass
+
+    for change in ("read-only", "read-only subclass", "shape", "resize"):
+        out = np.zeros(5).view(Mine) if change.endswith("subclass") else np.zeros(5)
         bound = scale().bind(x=X, a=1.0, b=2.0, out=out)
-        if change == "read-only":
+        if change.startswith("read-only"):
             out.flags.writeable = False
         elif change == "shape":
             out = np.reshape(out, 5)

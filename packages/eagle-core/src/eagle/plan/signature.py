@@ -116,6 +116,14 @@ def read_signature(door: str, plugin: Any, access: str) -> Signature:
     kernel, the slot and the form.
     """
     kernel = str(getattr(plugin, "name", None) or getattr(plugin, "kernel", None) or "kernel")
+    try:
+        return _read(door, kernel, plugin, access)
+    except (AttributeError, TypeError, KeyError, IndexError) as error:
+        raise ValueError(refusal(door, f"kernel {kernel!r}", f"a declaration that cannot be read ({error})",
+                                 "the attributes of a loaded kernel")) from error
+
+
+def _read(door: str, kernel: str, plugin: Any, access: str) -> Signature:
     spec = _pairs(door, kernel, plugin.arg_spec)
     _refuse_forms(door, kernel, plugin)
     real = np_dtype(getattr(plugin, "scalar_type", None) or "float64")

@@ -113,7 +113,7 @@ def _shape_fix(slot: Slot, shape: tuple[int, ...]) -> str:
     return ""
 
 
-def input_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+def input_plane(door: str, slot: Slot, value: Any) -> Any:
     """A C-contiguous array of the slot's dtype with the values of `value`, itself where that is possible."""
     array = _host_array(door, slot, value, lists=True)
     what = _plane_text(slot)
@@ -124,7 +124,8 @@ def input_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
         warnings.warn(f"{door}: {what} is not C-contiguous; it is copied at each call. Pass np.ascontiguousarray of it",
                       PerformanceWarning, stacklevel=caller_level())
         converted = np.array(array, order="C", copy=True)
-    return _as(slot, np.asarray(converted, order="C"))
+    # The caller's own object where nothing was converted: C looks at it once more.
+    return value if converted is array and isinstance(value, np.ndarray) else np.asarray(converted, order="C")
 
 
 def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: bool) -> np.ndarray[Any, Any]:
@@ -194,7 +195,7 @@ def _lossy(array: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> np.ndarray[Any
     return lossy
 
 
-def output_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+def output_plane(door: str, slot: Slot, value: Any) -> Any:
     """The array a kernel writes in place: writable, of the exact dtype, C-contiguous."""
     if isinstance(value, int | float | complex | np.generic):
         raise BufferRefused(refusal(door, _plane_text(slot), f"the number {shown(value)}", "a writable array",
@@ -202,7 +203,7 @@ def output_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
     return bound_plane(door, slot, value)
 
 
-def bound_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+def bound_plane(door: str, slot: Slot, value: Any) -> Any:
     """The array a bound plan keeps: nothing is converted or copied."""
     array = _host_array(door, slot, value, lists=False)
     what = _plane_text(slot)
@@ -216,15 +217,10 @@ def bound_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
         raise BufferRefused(refusal(door, what, f"strides {array.strides} for shape {array.shape}",
                                     "a C-contiguous, aligned array",
                                     "" if slot.writes else f"np.ascontiguousarray({slot.name})"))
-    return array if passes else _as(slot, array)
+    return value  # the caller's own object, so that a launch sees it change
 
 
-def _as(slot: Slot, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """`array` under the very dtype of the slot: itself where possible, so that a launch sees it change."""
-    return array if array.dtype.num == slot.dtype.num else array.view(slot.dtype)
-
-
-def word_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+def word_plane(door: str, slot: Slot, value: Any) -> Any:
     """A one-cell plane of eagle's own that the caller gives."""
     array = bound_plane(door, slot, value)
     if array.shape != (1,):
@@ -273,7 +269,7 @@ def _overflows(number: float, slot: Slot) -> bool:
         return bool(np.isfinite(number) and not np.isfinite(slot.dtype.type(number)))
 
 
-def slot_value(door: str, slot: Slot, value: Any, plane: Callable[[str, Slot, Any], np.ndarray[Any, Any]]) -> Any:
+def slot_value(door: str, slot: Slot, value: Any, plane: Callable[[str, Slot, Any], Any]) -> Any:
     """What a slot takes of `value`; `plane` is the reader of planes, such as :func:`input_plane`."""
     if slot.is_uniform:
         return uniform_value(door, slot, value)
