@@ -173,6 +173,29 @@ def test_what_is_left_out_is_zero_where_it_must_be(recorder: Recorder) -> None:
     assert not masked.run(terminated=np.ones(1000, bool)).any()
 
 
+def test_a_mask_left_out_of_the_call_is_all_false(recorder: Recorder) -> None:
+    auto = eagle.deploy(recorder.plugin("record_cell", [("terminated", "terminated"), ("mutable", "y")]))
+    for n in (8, 64, 1000):
+        for keywords in ({}, {"layout": "samples_last"}):  # in C, and on the careful path
+            y = np.zeros(n)
+            recorder.reset()
+            np.full(n, 255, np.uint8)  # freed at once: memory that an allocation finds again
+            auto(y=y, **keywords)
+            assert recorder.word("cell").value == 0
+
+
+def test_planes_without_a_dtype_keep_their_cell_size(recorder: Recorder) -> None:
+    """The entry writes cells of eight bytes, whatever array it is given."""
+    made = plan(recorder.plugin("record", [("mutable", "y"), ("per_sample", "x")]), structure=HostTeam)
+    for wrong in (np.zeros(4, np.int8), np.zeros(4, bool), np.zeros(4, np.int32)):
+        for door in (made.run, made.bind):
+            with pytest.raises(eagle.BufferRefused, match="'y': found"):
+                door(x=np.zeros(4), y=wrong)
+    made.run(x=np.zeros(4, np.int64), y=np.zeros(4, np.int64))
+    with pytest.raises(eagle.BufferRefused, match="'x': found"):
+        made.bind(x=np.zeros(4, np.int32), y=np.zeros(4))
+
+
 def test_the_same_bytes_in_another_layout_are_no_alias(recorder: Recorder) -> None:
     """Sample i of an int64 output is not sample i of a float32 vector in the same memory."""
     plugin = recorder.plugin("record", [("mutable", "k"), ("vec_in", "v")], scalar_type="float32",
@@ -254,6 +277,7 @@ def gated(recorder: Recorder, launch: Any) -> threading.Thread:
     end = time.monotonic() + 5
     while recorder.word("waiting").value == 0 and time.monotonic() < end:
         time.sleep(0.001)
+    assert recorder.word("waiting").value == 1  # with the GIL kept, this line comes after the entry gave up
     return thread
 
 

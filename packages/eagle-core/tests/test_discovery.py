@@ -291,3 +291,11 @@ def test_a_child_forked_during_a_load_can_load(site: Site, make_library: MakeLib
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
     thread.join()
+
+
+def test_a_name_no_kind_can_have_hurts_nobody_else(site: Site, make_library: MakeLibrary,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    site.install_backend("acme-good", "good", make_library("good"))
+    site.install("acme-named", "Acme", "")
+    monkeypatch.setenv("EAGLE_BACKEND_SOME_DRIVER_LIBRARY", "/nowhere/libsome.so")
+    assert backends.for_device_type(77) == "good"

@@ -101,8 +101,10 @@ def spec(kind: str) -> BackendSpec:
     plugin, named = discovery.plugin(kind), discovery.named_file(kind)
     if plugin.spec is not None:
         return replace(plugin.spec, library=Path(named)) if named else plugin.spec
-    backend = load(kind)
-    return BackendSpec(kind, Path(backend.path), backend.device_types)
+    outcome = attempt(kind)  # a name no kind can have is one kind that is unusable, not an error of the caller
+    if outcome.backend is None:
+        raise BackendUnavailable(outcome.error) from outcome.cause
+    return BackendSpec(kind, Path(outcome.backend.path), outcome.backend.device_types)
 
 
 def has(symbol: str, kind: str) -> bool:

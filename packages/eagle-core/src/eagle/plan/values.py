@@ -117,7 +117,7 @@ def input_plane(door: str, slot: Slot, value: Any) -> Any:
     """A C-contiguous array of the slot's dtype with the values of `value`, itself where that is possible."""
     array = _host_array(door, slot, value, lists=True)
     what = _plane_text(slot)
-    if not slot.declared and array.dtype.kind in "iub" and array.dtype.isnative:
+    if _passes(slot, array) and array.flags.aligned:
         return np.asarray(array, order="C")
     converted = _converted(door, slot, array, is_list=isinstance(value, list | tuple))
     if converted is array and (not array.flags.c_contiguous or not array.flags.aligned):
@@ -126,6 +126,12 @@ def input_plane(door: str, slot: Slot, value: Any) -> Any:
         converted = np.array(array, order="C", copy=True)
     # The caller's own object where nothing was converted: C looks at it once more.
     return value if converted is array and isinstance(value, np.ndarray) else np.asarray(converted, order="C")
+
+
+def _passes(slot: Slot, array: np.ndarray[Any, Any]) -> bool:
+    """Whether an integer array goes unchanged to a plane without a declared dtype: in cells of the size it reads."""
+    return (not slot.declared and array.dtype.kind in "iub" and array.dtype.isnative
+            and array.dtype.itemsize == slot.dtype.itemsize)
 
 
 def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: bool) -> np.ndarray[Any, Any]:
@@ -209,8 +215,7 @@ def bound_plane(door: str, slot: Slot, value: Any) -> Any:
     what = _plane_text(slot)
     if slot.writes and not array.flags.writeable:
         raise BufferRefused(refusal(door, what, "a read-only array", "a writable array", "pass a copy"))
-    passes = not slot.declared and array.dtype.kind in "iub" and array.dtype.isnative
-    if array.dtype != slot.dtype and not passes:
+    if array.dtype != slot.dtype and not _passes(slot, array):
         fix = f"make it with dtype={slot.dtype.name!r}" if slot.writes else f"{slot.name}.astype({slot.dtype.name!r})"
         raise BufferRefused(refusal(door, what, str(array.dtype), str(slot.dtype), fix))
     if not array.flags.c_contiguous or not array.flags.aligned:
