@@ -277,7 +277,7 @@ def gated(recorder: Recorder, launch: Any) -> threading.Thread:
     end = time.monotonic() + 5
     while recorder.word("waiting").value == 0 and time.monotonic() < end:
         time.sleep(0.001)
-    assert recorder.word("waiting").value == 1  # with the GIL kept, this line comes after the entry gave up
+    assert recorder.word("waiting").value >= 1  # with the GIL kept, this line comes after the entry gave up
     return thread
 
 
