@@ -48,7 +48,7 @@ def test_exports_the_seam_and_nothing_else(path: Path) -> None:
     assert exported == promised_symbols()
 
 
-def test_needs_the_c_library_only(path: Path) -> None:
+def test_needs_the_c_and_cpp_libraries_only(path: Path) -> None:
     needed = [line for line in output("readelf", "-d", str(path)) if "(NEEDED)" in line]
     assert needed
     assert [line for line in needed if not NEEDED.search(line)] == []
