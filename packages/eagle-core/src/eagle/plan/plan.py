@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from eagle import _core, backends
 from eagle.errors import ArgumentError, BufferRefused, refusal, shown
-from eagle.exec import Partition, Structure, check_placement
+from eagle.exec import HostTeam, Partition, Structure, check_placement
 from eagle.plan.bound import BoundPlan
 from eagle.plan.launching import run_planes
 from eagle.plan.signature import Signature, Slot, read_signature
@@ -177,6 +177,9 @@ def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure 
     if not isinstance(structure, Structure):
         raise TypeError(refusal(door, "structure", shown(structure), "a Structure", "eagle.exec.HostTeam"))
     check_placement(plugin.exec_access, structure, npartitions)
+    if structure != HostTeam:
+        raise ValueError(refusal(door, "structure", shown(structure), repr(HostTeam.name),
+                                 "this version runs plans on the host"))
     entry = getattr(plugin, "host_entry", None)
     if not isinstance(entry, int) or entry <= 0:
         raise ValueError(refusal(door, f"kernel {getattr(plugin, 'name', '')!r}", f"no host_entry ({entry!r})",
