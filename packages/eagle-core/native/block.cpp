@@ -13,16 +13,21 @@ namespace {
 
 PyArrayObject* as_array(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
 
-/// A plane of the slot: a numpy array of its dtype, C order, `(n,)` or `(width, n)`. `exact` leaves out subclasses and
+/// A numpy array of the slot's dtype, C order, writable where the kernel writes it. `exact` leaves out subclasses and
 /// other names of the dtype, which the careful path looks at first.
-bool is_plane_of(const Slot& slot, PyObject* value, bool exact, int64_t* n) {
+bool has_cells_of(const Slot& slot, PyObject* value, bool exact) {
     if (exact ? !PyArray_CheckExact(value) : !PyArray_Check(value)) return false;
     PyArrayObject* array = as_array(value);
     const int wanted = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | (slot.writes ? NPY_ARRAY_WRITEABLE : 0);
     const int typenum = PyArray_TYPE(array);
-    if ((typenum != slot.typenum && (exact || !PyArray_EquivTypenums(typenum, slot.typenum))) ||
-        (PyArray_FLAGS(array) & wanted) != wanted || !PyArray_ISNBO(PyArray_DESCR(array)->byteorder))
-        return false;
+    return (typenum == slot.typenum || (!exact && PyArray_EquivTypenums(typenum, slot.typenum))) &&
+           (PyArray_FLAGS(array) & wanted) == wanted && PyArray_ISNBO(PyArray_DESCR(array)->byteorder);
+}
+
+/// A plane of the slot: `(n,)` or `(width, n)`.
+bool is_plane_of(const Slot& slot, PyObject* value, bool exact, int64_t* n) {
+    if (!has_cells_of(slot, value, exact)) return false;
+    PyArrayObject* array = as_array(value);
     if (slot.box != Box::Mirror) {
         if (PyArray_NDIM(array) != 1) return false;
         *n = PyArray_DIM(array, 0);
@@ -31,6 +36,14 @@ bool is_plane_of(const Slot& slot, PyObject* value, bool exact, int64_t* n) {
     if (PyArray_NDIM(array) != 2 || PyArray_DIM(array, 0) != slot.width) return false;
     *n = PyArray_DIM(array, 1);
     return true;
+}
+
+/// A buffer of the slot: a numpy array of its dtype, C order, of any shape; `(width, columns)` for a Matrix.
+bool is_buffer_of(const Slot& slot, PyObject* value, bool exact) {
+    if (!has_cells_of(slot, value, exact)) return false;
+    PyArrayObject* array = as_array(value);
+    if (slot.box == Box::Matrix) return PyArray_NDIM(array) == 2 && PyArray_DIM(array, 0) == slot.width;
+    return PyArray_NDIM(array) > 0;
 }
 
 /// Exactly a number the slot takes by value: float or int, unchanged by the conversion.
@@ -68,7 +81,7 @@ bool is_cell_of(const Slot& slot, PyObject* value, bool exact) {
 
 void fill(const Slot& slot, BoxStorage& box, void* data, int64_t n) {
     const auto samples = static_cast<uint64_t>(n);
-    if (slot.box == Box::Mirror)
+    if (slot.box == Box::Mirror || slot.box == Box::Matrix)
         box.mirror = {data, samples, samples, 1, 1, 0};
     else
         box.handle = {data, samples, 1, 1, 0};
@@ -76,7 +89,7 @@ void fill(const Slot& slot, BoxStorage& box, void* data, int64_t n) {
 
 }  // namespace
 
-Block::Block(KernelObject* kernel) : kernel_(kernel) {
+Block::Block(KernelObject* kernel, int64_t n) : kernel_(kernel), n_(n) {
     Py_INCREF(kernel_);
     const std::size_t slots = kernel_->slots->size();
     if (slots > kInline) {
@@ -118,7 +131,7 @@ bool Block::unfit_overlap() const {
             const char* other_end = other + PyArray_NBYTES(as_array(planes_[j]));
             if (other >= end || other_end <= begin) continue;
             if (begin == end || other == other_end) continue;
-            const bool same = other == begin && other_end == end && !slots[j].writes &&
+            const bool same = other == begin && other_end == end && !slots[j].writes && slots[j].is_plane() &&
                               slots[j].width == slots[i].width && slots[j].bytes == slots[i].bytes;
             if (!same || !kernel_->aliasable) return true;
         }
@@ -146,6 +159,12 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
             n_ = n;
             Py_INCREF(planes_[i] = value);
             fill(slot, box, PyArray_DATA(as_array(value)), n);
+        } else if (slot.is_buffer()) {
+            if (position[i] < 0 || !is_buffer_of(slot, values[position[i]], exact)) return Packed::Unfit;
+            Py_INCREF(planes_[i] = values[position[i]]);
+            PyArrayObject* array = as_array(planes_[i]);
+            fill(slot, box, PyArray_DATA(array), PyArray_DIM(array, PyArray_NDIM(array) - 1));
+            box.cell = PyArray_NBYTES(array);
         } else if (slot.box == Box::Cell) {
             void* cell = &box.cell;
             box.cell = slot.cell;
@@ -165,6 +184,8 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
         const Slot& slot = slots[i];
         if (slot.box == Box::SampleCount) {
             boxes_[i].u32 = static_cast<plugin::Index>(n_);
+        } else if (slot.box == Box::Sink) {
+            boxes_[i].handle.samples = static_cast<uint64_t>(n_);
         } else if (slot.box == Box::Mirror && position[i] >= 0 && slot.width == n_ && slot.width > 1 &&
                    door != Door::Bind) {
             return Packed::Unfit;  // (w, w) reads both ways: the careful path decides
@@ -196,15 +217,25 @@ PyObject* Block::results() const {
     return all;
 }
 
+int Block::traverse(visitproc visit, void* arg) const {
+    Py_VISIT(kernel_);
+    for (std::size_t i = 0; i < kernel_->slots->size(); ++i) Py_VISIT(planes_[i]);
+    return 0;
+}
+
 bool Block::intact(std::size_t* moved) const {
     const std::vector<Slot>& slots = *kernel_->slots;
     for (std::size_t i = 0; i < slots.size(); ++i) {
         if (!planes_[i]) continue;
-        int64_t n = 0;
         const Slot& slot = slots[i];
-        const void* packed = slot.box == Box::Mirror ? boxes_[i].mirror.data : boxes_[i].handle.data;
-        if (!is_plane_of(slot, planes_[i], false, &n) || n != (slot.box == Box::Cell ? 1 : n_) ||
-            PyArray_DATA(as_array(planes_[i])) != packed) {
+        const BoxStorage& box = boxes_[i];
+        PyArrayObject* array = as_array(planes_[i]);
+        int64_t n = 0;
+        const bool alike = slot.is_buffer()
+                               ? is_buffer_of(slot, planes_[i], false) && PyArray_NBYTES(array) == box.cell
+                               : is_plane_of(slot, planes_[i], false, &n) && n == (slot.box == Box::Cell ? 1 : n_);
+        const void* packed = slot.box == Box::Mirror || slot.box == Box::Matrix ? box.mirror.data : box.handle.data;
+        if (!alike || PyArray_DATA(array) != packed) {
             *moved = i;
             return false;
         }

@@ -12,7 +12,7 @@
 
 namespace eagle::core {
 
-/// A box and, behind a handle, the cell it may own.
+/// A box and, behind a handle, the cell it may own or the bytes of the buffer it points at.
 struct alignas(8) BoxStorage {
     union {
         plugin::GRefMirror mirror;
@@ -31,7 +31,8 @@ enum class Door { Run, Call, Bind };
 /// Boxes, their addresses and the arrays made for omitted outputs. Small kernels pack on the stack.
 class Block {
 public:
-    explicit Block(KernelObject* kernel);
+    /// For n samples; -1 where the planes say how many.
+    explicit Block(KernelObject* kernel, int64_t n = -1);
     ~Block();
     Block(const Block&) = delete;
     Block& operator=(const Block&) = delete;
@@ -50,6 +51,7 @@ public:
     PyObject* results() const;
     /// Whether every plane is still what was packed; else the slot that is not.
     bool intact(std::size_t* moved) const;
+    int traverse(visitproc visit, void* arg) const;
 
 private:
     static constexpr std::size_t kInline = 16;
@@ -58,7 +60,7 @@ private:
     bool allocate(std::size_t i);
 
     KernelObject* kernel_;
-    int64_t n_ = -1;
+    int64_t n_;
     BoxStorage inline_boxes_[kInline];
     const void* inline_params_[kInline];
     PyObject* inline_planes_[kInline];

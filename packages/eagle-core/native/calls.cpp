@@ -83,27 +83,7 @@ PyObject* cut_samples(PyObject*, PyObject* args) {
     });
 }
 
-/// execute(kernel, values, parts, given): the launch behind the careful path. Returns nothing; the planes are written.
-PyObject* execute(PyObject*, PyObject* args) {
-    PyObject *kernel, *values, *given;
-    long long parts;
-    if (!PyArg_ParseTuple(args, "O!O!LO!:execute", KernelType, &kernel, &PyTuple_Type, &values, &parts, &PyTuple_Type,
-                          &given))
-        return nullptr;
-    return guarded([&]() -> PyObject* {
-        Cut cut;
-        std::vector<int16_t> position;
-        auto* typed = reinterpret_cast<KernelObject*>(kernel);
-        if (!read_cut(parts, given, cut) || !read_values(typed, values, position)) return nullptr;
-        Block block(typed);
-        if (!pack_exactly(block, values, position, cut)) return nullptr;
-        if (!launch(typed, block.params(), block.n(), cut)) return nullptr;
-        Py_RETURN_NONE;
-    });
-}
-
 PyMethodDef functions[] = {
-    {"execute", execute, METH_VARARGS, nullptr},
     {"cut", cut_samples, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -34,20 +34,34 @@ int64_t samples_to_line(const KernelObject* kernel, const void* const* params, i
     return before == 0 || before % size != 0 ? 0 : static_cast<int64_t>((kLine - before) / size);
 }
 
-/// One seam launch a partition, after one of the samples up to a cache line. A serial kernel's range ascends in pieces
-/// that each count as one.
-eagle_status run(const KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
+eagle_launch_desc describe(const KernelObject* kernel, uint64_t entry, const void* const* params, int64_t n) {
     eagle_launch_desc desc{};
     desc.struct_size = sizeof desc;
     desc.device = -1;
-    desc.block = kernel->serial ? kOnePiece : kernel->pace->grain(kernel->bytes_per_sample);
-    desc.function = kernel->entry;
+    desc.block = kOnePiece;
+    desc.function = entry;
     desc.params = reinterpret_cast<const uint64_t*>(params);
     desc.nparams = static_cast<int64_t>(kernel->slots->size());
     desc.n_samples = n;
+    return desc;
+}
+
+/// The threads of a launch: those that cover the samples, or the first of them that are live.
+int64_t threads_of(const KernelObject* kernel, const void* const* params, int64_t n) {
+    if (kernel->live < 0) return kernel->box.threads(n);
+    const auto* count = static_cast<const plugin::ScalarHandle*>(params[kernel->live]);
+    return std::min<int64_t>(n, *static_cast<const uint32_t*>(count->data));
+}
+
+/// One seam launch a partition, after one of the samples up to a cache line. A serial kernel's range ascends in pieces
+/// that each count as one.
+eagle_status run(const KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
+    eagle_launch_desc desc = describe(kernel, kernel->entry, params, n);
+    if (!kernel->serial) desc.block = kernel->pace->grain(kernel->bytes_per_sample);
     const auto run_device = kernel->seam->fn.run_device;
-    for (int64_t i = 0, parts = cut.filled(n); i < parts; ++i) {
-        const plugin::Partition part = cut.at(i, n);
+    const int64_t threads = threads_of(kernel, params, n);
+    for (int64_t i = 0, parts = cut.filled(threads); i < parts; ++i) {
+        const plugin::Partition part = cut.at(i, threads);
         const int64_t most = kernel->serial ? int64_t{kOnePiece} : part.count;
         const int64_t lead = part.count >= kWorthAligning ? samples_to_line(kernel, params, part.base) : 0;
         for (int64_t done = 0; done < part.count; done += desc.count) {
@@ -88,25 +102,22 @@ plugin::Partition Cut::at(int64_t i, int64_t n) const {
     return {i * each + std::min(i, longer), each + (i < longer), n};
 }
 
-bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
-    if (n <= 0) return true;
-    Pace& pace = *kernel->pace;
-    eagle_status status;
-    if (pace.brief(n)) {
-        if (pace.due()) {
-            const auto start = Clock::now();
-            status = run(kernel, params, n, cut);
-            pace.learn(n, ns_since(start));
-        } else {
-            status = run(kernel, params, n, cut);
-        }
-    } else {
-        Py_BEGIN_ALLOW_THREADS;
-        const auto start = Clock::now();
-        status = run(kernel, params, n, cut);
-        pace.learn(n, ns_since(start));
-        Py_END_ALLOW_THREADS;
-    }
+eagle_status launch_released(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
+    if (n <= 0) return EAGLE_OK;
+    const auto start = Clock::now();
+    const eagle_status status = run(kernel, params, n, cut);
+    kernel->pace->learn(n, ns_since(start));
+    return status;
+}
+
+eagle_status launch_entry(KernelObject* kernel, uint64_t entry, const void* const* params, int64_t n) {
+    eagle_launch_desc desc = describe(kernel, entry, params, n);
+    desc.count = n;
+    int32_t launched = 0;
+    return kernel->seam->fn.run_device(&desc, &launched);
+}
+
+bool passed(const KernelObject* kernel, eagle_status status) {
     if (status == EAGLE_OK) return true;
     try {
         kernel->seam->check(status);
@@ -114,6 +125,22 @@ bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cu
         raise(error);
     }
     return false;
+}
+
+bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
+    if (n <= 0) return true;
+    Pace& pace = *kernel->pace;
+    eagle_status status;
+    if (!pace.brief(n)) {
+        Py_BEGIN_ALLOW_THREADS;
+        status = launch_released(kernel, params, n, cut);
+        Py_END_ALLOW_THREADS;
+    } else if (pace.due()) {
+        status = launch_released(kernel, params, n, cut);
+    } else {
+        status = run(kernel, params, n, cut);
+    }
+    return passed(kernel, status);
 }
 
 // ---- _core.Kernel ------------------------------------------------------------------------------------------------
@@ -128,7 +155,7 @@ bool read_slot(PyObject* item, Slot& slot) {
     if (!PyArg_ParseTuple(item, "UiiLLppppp", &name, &box, &slot.typenum, &width, &cell, &writes, &result, &zero,
                           &run_omits, &call_omits))
         return false;
-    if (box < 0 || box > static_cast<int>(Box::Cell) || width < 1) {
+    if (box < 0 || box > static_cast<int>(Box::Sink) || width < 1) {
         PyErr_Format(PyExc_ValueError, "_core.Kernel: slot %R: box %d of width %lld is none", name, box, width);
         return false;
     }
@@ -136,7 +163,7 @@ bool read_slot(PyObject* item, Slot& slot) {
     slot.width = width;
     slot.cell = cell;
     slot.bytes = 0;
-    if (slot.is_plane()) {
+    if (slot.is_plane() || slot.is_buffer()) {
         PyArray_Descr* descr = PyArray_DescrFromType(slot.typenum);
         if (!descr) return false;
         slot.bytes = static_cast<int64_t>(PyDataType_ELSIZE(descr)) * width;
@@ -176,13 +203,19 @@ int kernel_traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"backend", "entry", "slots", "keepalive", "serial", "aliasable", nullptr};
+    static const char* names[] = {"backend",   "entry", "slots", "keepalive", "serial",
+                                  "aliasable", "live",  "lanes", "stride",    nullptr};
     PyObject *backend, *slots, *keepalive;
     unsigned long long entry;
     int serial, aliasable;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OKO!Opp:Kernel", const_cast<char**>(names), &backend, &entry,
-                                     &PyTuple_Type, &slots, &keepalive, &serial, &aliasable))
+    long long live = -1, lanes = 1, stride = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OKO!Opp|LLL:Kernel", const_cast<char**>(names), &backend, &entry,
+                                     &PyTuple_Type, &slots, &keepalive, &serial, &aliasable, &live, &lanes, &stride))
         return nullptr;
+    if (live < -1 || live >= PyTuple_GET_SIZE(slots) || lanes < 1 || stride < 1) {
+        PyErr_Format(PyExc_ValueError, "_core.Kernel: live %lld, lanes %lld, stride %lld", live, lanes, stride);
+        return nullptr;
+    }
     const Backend* seam = backend_from(backend);
     if (!seam) return nullptr;
     try {
@@ -198,6 +231,8 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     kernel->entry = entry;
     kernel->serial = serial;
     kernel->lead = -1;
+    kernel->live = live;
+    kernel->box = {lanes, stride};
     kernel->aliasable = aliasable;
     Py_INCREF(kernel->backend = backend);
     Py_INCREF(kernel->keepalive = keepalive);
@@ -214,8 +249,8 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
             return nullptr;
         }
         kernel->slots->push_back(slot);
-        kernel->bytes_per_sample += slot.bytes;
-        if (slot.is_plane() && slot.writes && kernel->lead < 0 && !serial) kernel->lead = i;
+        if (slot.is_plane()) kernel->bytes_per_sample += slot.bytes;
+        if (slot.is_plane() && slot.writes && kernel->lead < 0 && !serial && lanes == 1) kernel->lead = i;
     }
     return self;
 }

@@ -23,7 +23,10 @@ enum class Box : int {
     Float32,  ///< a uniform by value
     Int64,    ///< a uniform by value
     SampleCount,
-    Cell,  ///< a one-cell buffer the block itself owns
+    Cell,    ///< a one-cell buffer the block itself owns
+    Table,   ///< a buffer with a length of its own
+    Matrix,  ///< `width` components with a number of columns of their own
+    Sink,    ///< a buffer with a length of its own that says it has the samples'
 };
 
 struct Slot {
@@ -40,6 +43,7 @@ struct Slot {
     bool call_omits;  ///< the call form may leave it out
 
     bool is_plane() const { return box == Box::Handle || box == Box::Mirror; }
+    bool is_buffer() const { return box == Box::Table || box == Box::Matrix || box == Box::Sink; }
     bool is_uniform() const { return box == Box::Float64 || box == Box::Float32 || box == Box::Int64; }
 };
 
@@ -69,6 +73,14 @@ private:
     std::atomic<uint32_t> tick_{0};
 };
 
+/// How many samples a thread of the entry computes: `lanes` of them, `stride` apart (1 and 1: a thread is a sample).
+struct ThreadBox {
+    int64_t lanes = 1, stride = 1;
+
+    /// The threads that cover n samples; the ranges of a launch count them.
+    int64_t threads(int64_t n) const { return lanes == 1 ? n : (n + lanes * stride - 1) / (lanes * stride) * stride; }
+};
+
 /// The partitions of a plan: an even cut, or triples the user gave.
 struct Cut {
     int64_t parts = 1;
@@ -90,7 +102,9 @@ struct KernelObject {
     const Backend* seam;
     uint64_t entry;
     int64_t bytes_per_sample;
-    int64_t lead;    ///< the slot whose plane a launch aligns to cache lines; -1: none
+    int64_t lead;  ///< the slot whose plane a launch aligns to cache lines; -1: none
+    int64_t live;  ///< the slot whose cell says how many samples, from the first, a launch covers; -1: none
+    ThreadBox box;
     bool serial;     ///< one ascending range on one thread
     bool aliasable;  ///< an input may be the very array of the output
     std::vector<Slot>* slots;
@@ -102,6 +116,15 @@ extern PyTypeObject* KernelType;
 /// Launches over every partition of n samples. GIL held on entry and exit, released in between unless the launch is
 /// brief. false with a Python exception set on failure.
 bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut);
+
+/// The same without the GIL.
+eagle_status launch_released(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut);
+
+/// Another entry of the kernel's artifact over [0, n), on the calling thread.
+eagle_status launch_entry(KernelObject* kernel, uint64_t entry, const void* const* params, int64_t n);
+
+/// true for OK, else false with the exception of the kernel's backend set.
+bool passed(const KernelObject* kernel, eagle_status status);
 
 /// Registers _core.Kernel.
 bool add_kernel_type(PyObject* module);

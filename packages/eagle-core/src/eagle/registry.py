@@ -46,6 +46,9 @@ def load_bundle(path: str | os.PathLike[str]) -> dict[str, SimpleNamespace]:
             artifact = entry["artifact"] if entry["format"] == "host" else entry["artifact"].with_suffix(".so")
             _bind_host(door, artifact, symbol, plugin)
         plugins[plugin.name] = plugin
+    for plugin in plugins.values():
+        if plugin.stages:
+            plugin.stage_plugins = tuple(plugins[record["kernel"]] for record in plugin.stages)
     return plugins
 
 
@@ -67,6 +70,8 @@ def _bind_host(door: str, artifact: Path, symbol: str, plugin: SimpleNamespace) 
         tag, sizes = module.global_(TAG_SYMBOL), module.global_(LAYOUT_SYMBOL)
         check_exports(door, str(artifact), _text(*tag), _sizes(*sizes))
         plugin.host_entry = module.function(symbol)
+        plugin.fold_entries = {target: module.function(f"{plugin.name}__fold_{target}_host")
+                               for target in (plugin.companions or {}).values()}
     except BackendUnavailable:
         raise
     except (RuntimeError, IndexError) as error:

@@ -23,3 +23,21 @@ FUSED_STEPS = "fused_steps"
 #: One-cell lookup planes that belong to eagle, with their dtype and the value a single launch starts from. A launch
 #: outside the steppers takes one step.
 WORDS = {FINISHED_COUNT: ("uint32", 0), FUSED_STEPS: ("int64", 1)}
+
+ACTIVE_MAP = "active_map"
+ACTIVE_COUNT = "active_count"
+JUMP_SEED = "jump_seed"
+
+
+#: How a role rides in the argument block; a mutable by its width.
+_TAGS = {"out": "GREF_VEC", "vec_in": "GREF_VEC", "mat_in": "GREF_MAT", "per_sample": "HANDLE", "lookup": "HANDLE",
+         "terminated": "HANDLE", "wide_in": "WIDE_IN", "wide_out": "WIDE_OUT", "accum_out": "ACCUM_OUT",
+         "nsamples": "NSAMPLES", "uniform": "UNIFORM"}
+
+
+def classify_arg(role: str, name: str, *, vec_mutables: frozenset[str] = frozenset(),
+                 mat_mutables: frozenset[str] = frozenset()) -> str:
+    """The ABI shape of a slot. ValueError for a role that is none."""
+    if role == "mutable":
+        return "GREF_MAT" if name in mat_mutables else "GREF_VEC" if name in vec_mutables else "HANDLE"
+    return _TAGS[role]

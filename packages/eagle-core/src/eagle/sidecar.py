@@ -121,6 +121,8 @@ def declaration(sidecar: Mapping[str, Any]) -> SimpleNamespace:
         finish=sidecar.get("finish"), step_ops=sidecar.get("step_ops"),
         lane_space=launch.get("lane_space"), box=launch.get("box"), block=launch.get("block"),
         cells=sidecar.get("cells"), companions=sidecar.get("companions"), stages=sidecar.get("stages"),
+        keyed=sidecar.get("keyed"), dispatch=sidecar.get("dispatch"), adjoint_like=sidecar.get("adjoint_like"),
+        gather_mats=sidecar.get("gather_mats"), plane_axes=sidecar.get("plane_axes"),
         derivative=sidecar.get("derivative"), unread=frozenset())
 
 
