@@ -201,9 +201,11 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     kernel->aliasable = aliasable;
     Py_INCREF(kernel->backend = backend);
     Py_INCREF(kernel->keepalive = keepalive);
-    kernel->slots = new (std::nothrow) std::vector<Slot>;
-    kernel->pace = new (std::nothrow) Pace;
-    if (!kernel->slots || !kernel->pace) {
+    try {
+        kernel->pace = new Pace;
+        kernel->slots = new std::vector<Slot>;
+        kernel->slots->reserve(static_cast<std::size_t>(PyTuple_GET_SIZE(slots)));
+    } catch (const std::bad_alloc&) {
         Py_DECREF(self);
         return PyErr_NoMemory();
     }
