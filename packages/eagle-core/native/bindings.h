@@ -15,6 +15,9 @@ void register_loader(nanobind::module_& m);
 /// Kernel, Runs, Calls, Bound, Launches and cut: the calls that cost nanoseconds. False with an exception set.
 bool register_calls(PyObject* module);
 
+/// canonical; comes after the calls, which import numpy. False with an exception set.
+bool register_reduce(PyObject* module);
+
 /// The backend inside a _core.Backend; null with TypeError set for any other object.
 const Backend* backend_from(PyObject* object);
 

@@ -85,13 +85,13 @@ double ns_since(Clock::time_point start) {
 void Pace::learn(int64_t n, double ns) {
     // The last launch tells: one that was interrupted is corrected by the next, which is then timed too.
     if (n <= 0) return;
-    cost_.store(static_cast<float>(std::max(ns - kLaunchNs, 0.0) / static_cast<double>(n)), relaxed);
-    seen_.store(n, relaxed);
+    const auto samples = static_cast<uint32_t>(std::min<int64_t>(n, std::numeric_limits<uint32_t>::max()));
+    last_.store({samples, static_cast<float>(std::max(ns - kLaunchNs, 0.0) / static_cast<double>(n))}, relaxed);
 }
 
 uint32_t Pace::grain(int64_t bytes_per_sample) const {
     double samples = static_cast<double>(kPieceBytes) / static_cast<double>(std::max<int64_t>(bytes_per_sample, 1));
-    const float cost = cost_.load(relaxed);
+    const float cost = last_.load(relaxed).cost;
     if (cost > 0) samples = std::min(samples, kPieceNs / static_cast<double>(cost));
     return static_cast<uint32_t>(std::max(samples, 64.0));
 }
@@ -236,9 +236,11 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     kernel->aliasable = aliasable;
     Py_INCREF(kernel->backend = backend);
     Py_INCREF(kernel->keepalive = keepalive);
-    kernel->slots = new (std::nothrow) std::vector<Slot>;
-    kernel->pace = new (std::nothrow) Pace;
-    if (!kernel->slots || !kernel->pace) {
+    try {
+        kernel->pace = new Pace;
+        kernel->slots = new std::vector<Slot>;
+        kernel->slots->reserve(static_cast<std::size_t>(PyTuple_GET_SIZE(slots)));
+    } catch (const std::bad_alloc&) {
         Py_DECREF(self);
         return PyErr_NoMemory();
     }

@@ -55,9 +55,8 @@ public:
     static constexpr float kBriefNs = 1000;
 
     bool brief(int64_t n) const {
-        const float cost = cost_.load(std::memory_order_relaxed);
-        return cost >= 0 && cost * static_cast<float>(n) < kBriefNs &&
-               n <= kLikeIt * seen_.load(std::memory_order_relaxed);
+        const Timed last = last_.load(std::memory_order_relaxed);
+        return last.cost >= 0 && last.cost * static_cast<float>(n) < kBriefNs && n <= kLikeIt * int64_t{last.samples};
     }
     /// A brief launch is timed now and then, a long one always.
     bool due() { return (tick_.fetch_add(1, std::memory_order_relaxed) & 15) == 0; }
@@ -68,8 +67,13 @@ public:
 private:
     static constexpr int64_t kLikeIt = 16;  ///< a launch of so many times the samples is no longer like the one timed
 
-    std::atomic<int64_t> seen_{0};  ///< samples of the launch that was timed
-    std::atomic<float> cost_{-1};   ///< ns a sample; below 0: not known yet
+    struct Timed {
+        uint32_t samples;  ///< of the launch, or the most there can be
+        float cost;        ///< ns a sample; below 0: not known yet
+    };
+    static_assert(std::atomic<Timed>::is_always_lock_free);  // one word: the two belong together
+
+    std::atomic<Timed> last_{Timed{0, -1}};
     std::atomic<uint32_t> tick_{0};
 };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches beside other threads, after forks, and under signals."""
+"""Launches beside other threads, after forks and under signals; what is kept alive; memory that runs out."""
 
 from __future__ import annotations
 
@@ -270,3 +270,24 @@ def test_runs_leak_nothing() -> None:
     calls()
     gc.collect()
     assert (sys.getrefcount(x), sys.getrefcount(strays), sys.getrefcount(plan)) == before
+
+
+def test_a_kernel_that_finds_no_memory() -> None:
+    in_process("""
+import resource, sys
+from pathlib import Path
+from eagle import _core, backends
+backend, keepalive, name = backends.host(), object(), sys.intern("a name of its own")
+slots = ((name, 0, 12, 1, 0, False, False, False, False, False),) * 20_000_000
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+_, most = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (used + 500_000_000, most))
+before = [sys.getrefcount(o) for o in (backend, keepalive, name, slots)]
+try:
+    _core.Kernel(backend, 0, slots, keepalive, False, False)
+except MemoryError:
+    pass
+else:
+    raise AssertionError("there was memory")
+assert [sys.getrefcount(o) for o in (backend, keepalive, name, slots)] == before
+""")

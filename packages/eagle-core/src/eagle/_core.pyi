@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eagle.errors import BackendUnavailable as BackendUnavailable
+
+FloatSamples = NDArray[np.float32] | NDArray[np.float64]
 
 class InteropError(ValueError): ...
 
@@ -64,3 +69,4 @@ class Launches:
 
 def keep_call(cls: type[Calls], /) -> type[Calls]: ...
 def cut(parts: int, given: tuple[tuple[int, int, int], ...], n: int, /) -> tuple[tuple[int, int, int], ...]: ...
+def canonical(op: int, x: FloatSamples, comp: FloatSamples | None, /) -> float: ...  # op: 0 sum, 1 max, 2 min
