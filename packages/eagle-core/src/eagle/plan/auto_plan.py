@@ -7,37 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eagle import _core
-from eagle.errors import ArgumentError, BufferRefused, LayoutError, refusal
+from eagle.errors import ArgumentError, LayoutError, refusal
 from eagle.exec import HostTeam
 from eagle.plan.bound import BoundPlan
 from eagle.plan.plan import Plan, make_plan, results
+from eagle.plan.residency import residency
 from eagle.plan.signature import Signature
 
-__all__ = ["AutoPlan", "device_resident", "residency"]
+__all__ = ["AutoPlan"]
 
 DOOR = "eagle.deploy"
 RUN_RESULT, RETURN_TREE = -1, -2  # what the call form returns, as native/runs.cpp numbers it
-
-
-def device_resident(value: Any) -> bool:
-    """Whether `value` lives in a CUDA device's memory: it has a CUDA array interface. Never raises."""
-    try:
-        return getattr(value, "__cuda_array_interface__", None) is not None
-    except Exception:  # noqa: BLE001  a property of a foreign object may raise anything
-        return False
-
-
-def residency(planes: dict[str, Any], *, door: str = "eagle.plan.auto", what: str = "kernel") -> str:
-    """``"device"`` or ``"host"``: where these planes are.
-
-    Raises BufferRefused when they are on both sides, naming one of each, the door and the object.
-    """
-    sides = {name: device_resident(value) for name, value in planes.items()}
-    if len(set(sides.values())) > 1:
-        device, host = (next(name for name, side in sides.items() if side is wanted) for wanted in (True, False))
-        raise BufferRefused(refusal(door, f"{what}, planes {device!r} and {host!r}", "one on a device, one on the host",
-                                    "all on one side", "move one of them"))
-    return "device" if any(sides.values()) else "host"
 
 
 class AutoPlan(_core.Calls):
@@ -83,10 +63,13 @@ class AutoPlan(_core.Calls):
 
         Raises BufferRefused for planes on both sides, ValueError for a side the kernel was not built for.
         """
+        return self._select("AutoPlan.select", planes)
+
+    def _select(self, door: str, planes: dict[str, Any]) -> Plan:
         uniforms = {slot.name for slot in self._host.signature.arguments if slot.is_uniform} if self._host else set()
         arrays = {name: value for name, value in planes.items() if name not in uniforms}
-        if residency(arrays, door=DOOR, what=f"kernel {self._name!r}") == "device":
-            raise ValueError(refusal(DOOR, f"kernel {self._name!r}", "planes on a device and no device entry",
+        if residency(arrays, door=door, what=f"kernel {self._name!r}") == "device":
+            raise ValueError(refusal(door, f"kernel {self._name!r}", "planes on a device and no device entry",
                                      f"planes on the host (targets: {list(self._targets)})",
                                      "bring them to the host, or build with targets=(\"host\", \"cuda\")"))
         return self.host
@@ -95,7 +78,7 @@ class AutoPlan(_core.Calls):
         """:meth:`Plan.bind` of the plan that :meth:`select` picks."""
         door = "AutoPlan.bind"
         plan, args, planes = self._routed(door, args, planes)
-        return plan.select(planes).bind_by_name(door, args, device, layout, planes)
+        return plan._select(door, planes).bind_by_name(door, args, device, layout, planes)
 
     def bind_args(self, args: Sequence[Any], kw: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name. Positions are the kernel's required parameters, in order.
@@ -168,13 +151,13 @@ class AutoPlan(_core.Calls):
     def _run(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
         door = "AutoPlan.run"
         plan, args, planes = self._routed(door, args, planes)
-        return plan.select(planes).run_by_name(door, args, device, layout, planes)
+        return plan._select(door, planes).run_by_name(door, args, device, layout, planes)
 
     def _call(self, /, *args: Any, device: int | None = None, layout: str | None = None, **kw: Any) -> Any:
         door = f"{self._name}()"
         plan, args, kw = self._routed(door, args, kw)
         given = plan.bind_args(args, kw)
-        chosen = plan.select(given)
+        chosen = plan._select(door, given)
         planes = chosen.run_planes(door, device, layout, given, "call")
         if self.kernel is not None and self.kernel.returns is not None:
             return self.returned(planes)
