@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bindings.h"
+#include "checked.h"
 #include "numpy_api.h"
 
 namespace eagle::core {
@@ -92,7 +93,7 @@ PyMethodDef functions[] = {
 
 bool register_calls(PyObject* module) {
     return _import_array() >= 0 && add_kernel_type(module) && add_runs(module) && add_launches(module) &&
-           PyModule_AddFunctions(module, functions) == 0;
+           add_checks(module) && PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace eagle::core

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "bindings.h"
+#include "checked.h"
 #include "numpy_api.h"
 
 namespace eagle::core {
@@ -46,13 +47,6 @@ eagle_launch_desc describe(const KernelObject* kernel, uint64_t entry, const voi
     return desc;
 }
 
-/// The threads of a launch: those that cover the samples, or the first of them that are live.
-int64_t threads_of(const KernelObject* kernel, const void* const* params, int64_t n) {
-    if (kernel->live < 0) return kernel->box.threads(n);
-    const auto* count = static_cast<const plugin::ScalarHandle*>(params[kernel->live]);
-    return std::min<int64_t>(n, *static_cast<const uint32_t*>(count->data));
-}
-
 /// One seam launch a partition, after one of the samples up to a cache line. A serial kernel's range ascends in pieces
 /// that each count as one.
 eagle_status run(const KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
@@ -82,6 +76,12 @@ double ns_since(Clock::time_point start) {
 
 }  // namespace
 
+int64_t threads_of(const KernelObject* kernel, const void* const* params, int64_t n) {
+    if (kernel->live < 0) return kernel->box.threads(n);
+    const auto* count = static_cast<const plugin::ScalarHandle*>(params[kernel->live]);
+    return std::min<int64_t>(n, *static_cast<const uint32_t*>(count->data));
+}
+
 void Pace::learn(int64_t n, double ns) {
     // The last launch tells: one that was interrupted is corrected by the next, which is then timed too.
     if (n <= 0) return;
@@ -110,9 +110,11 @@ eagle_status launch_released(KernelObject* kernel, const void* const* params, in
     return status;
 }
 
-eagle_status launch_entry(KernelObject* kernel, uint64_t entry, const void* const* params, int64_t n) {
-    eagle_launch_desc desc = describe(kernel, entry, params, n);
-    desc.count = n;
+eagle_status launch_entry(const KernelObject* kernel, uint64_t entry, const void* const* params,
+                          const plugin::Partition& part) {
+    eagle_launch_desc desc = describe(kernel, entry, params, part.nSamples);
+    desc.base = part.base;
+    desc.count = part.count;
     int32_t launched = 0;
     return kernel->seam->fn.run_device(&desc, &launched);
 }
@@ -127,8 +129,10 @@ bool passed(const KernelObject* kernel, eagle_status status) {
     return false;
 }
 
-bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
+bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, const Caller& caller) {
     if (n <= 0) return true;
+    if (checking()) [[unlikely]]
+        return launch_checked(kernel, params, n, cut, caller);
     Pace& pace = *kernel->pace;
     eagle_status status;
     if (!pace.brief(n)) {
@@ -147,13 +151,13 @@ bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cu
 
 namespace {
 
-/// (name, box, typenum, width, cell, writes, result, zero, run_omits, call_omits)
+/// (name, role, box, typenum, width, cell, writes, result, zero, run_omits, call_omits)
 bool read_slot(PyObject* item, Slot& slot) {
     int box, writes, result, zero, run_omits, call_omits;
     long long width, cell;
-    PyObject* name;
-    if (!PyArg_ParseTuple(item, "UiiLLppppp", &name, &box, &slot.typenum, &width, &cell, &writes, &result, &zero,
-                          &run_omits, &call_omits))
+    PyObject *name, *role;
+    if (!PyArg_ParseTuple(item, "UUiiLLppppp", &name, &role, &box, &slot.typenum, &width, &cell, &writes, &result,
+                          &zero, &run_omits, &call_omits))
         return false;
     if (box < 0 || box > static_cast<int>(Box::Sink) || width < 1) {
         PyErr_Format(PyExc_ValueError, "_core.Kernel: slot %R: box %d of width %lld is none", name, box, width);
@@ -163,7 +167,7 @@ bool read_slot(PyObject* item, Slot& slot) {
     slot.width = width;
     slot.cell = cell;
     slot.bytes = 0;
-    if (slot.is_plane() || slot.is_buffer()) {
+    if (!slot.is_uniform() && slot.box != Box::SampleCount) {
         PyArray_Descr* descr = PyArray_DescrFromType(slot.typenum);
         if (!descr) return false;
         slot.bytes = static_cast<int64_t>(PyDataType_ELSIZE(descr)) * width;
@@ -177,6 +181,7 @@ bool read_slot(PyObject* item, Slot& slot) {
     Py_INCREF(name);
     PyUnicode_InternInPlace(&name);
     slot.name = name;
+    slot.role = Py_NewRef(role);
     return true;
 }
 
@@ -185,9 +190,13 @@ void kernel_dealloc(PyObject* self) {
     auto* kernel = reinterpret_cast<KernelObject*>(self);
     PyObject_GC_UnTrack(self);
     if (kernel->slots)
-        for (Slot& slot : *kernel->slots) Py_DECREF(slot.name);
+        for (Slot& slot : *kernel->slots) {
+            Py_DECREF(slot.name);
+            Py_DECREF(slot.role);
+        }
     delete kernel->slots;
     delete kernel->pace;
+    Py_CLEAR(kernel->name);
     Py_CLEAR(kernel->backend);
     Py_CLEAR(kernel->keepalive);
     type->tp_free(self);
@@ -203,14 +212,15 @@ int kernel_traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"backend",   "entry", "slots", "keepalive", "serial",
-                                  "aliasable", "live",  "lanes", "stride",    nullptr};
-    PyObject *backend, *slots, *keepalive;
+    static const char* names[] = {"name",      "backend", "entry", "slots",  "keepalive", "serial",
+                                  "aliasable", "live",    "lanes", "stride", nullptr};
+    PyObject *name, *backend, *slots, *keepalive;
     unsigned long long entry;
     int serial, aliasable;
     long long live = -1, lanes = 1, stride = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OKO!Opp|LLL:Kernel", const_cast<char**>(names), &backend, &entry,
-                                     &PyTuple_Type, &slots, &keepalive, &serial, &aliasable, &live, &lanes, &stride))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOKO!Opp|LLL:Kernel", const_cast<char**>(names), &name, &backend,
+                                     &entry, &PyTuple_Type, &slots, &keepalive, &serial, &aliasable, &live, &lanes,
+                                     &stride))
         return nullptr;
     if (live < -1 || live >= PyTuple_GET_SIZE(slots) || lanes < 1 || stride < 1) {
         PyErr_Format(PyExc_ValueError, "_core.Kernel: live %lld, lanes %lld, stride %lld", live, lanes, stride);
@@ -234,6 +244,7 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     kernel->live = live;
     kernel->box = {lanes, stride};
     kernel->aliasable = aliasable;
+    Py_INCREF(kernel->name = name);
     Py_INCREF(kernel->backend = backend);
     Py_INCREF(kernel->keepalive = keepalive);
     try {

@@ -30,12 +30,13 @@ enum class Box : int {
 };
 
 struct Slot {
-    PyObject* name;  ///< interned, owned by the kernel
+    PyObject* name;  ///< interned, owned by the kernel, as the role
+    PyObject* role;
     Box box;
     int typenum;      ///< numpy type number of a plane
     int64_t width;    ///< components per sample of a plane
     int64_t cell;     ///< start value of a Cell
-    int64_t bytes;    ///< plane bytes per sample
+    int64_t bytes;    ///< plane bytes per sample, or of a cell's own
     bool writes;      ///< the kernel writes the plane
     bool result;      ///< run() returns the plane
     bool zero;        ///< an omitted plane starts at zero (else it is wholly written)
@@ -101,6 +102,7 @@ struct Cut {
 
 struct KernelObject {
     PyObject ob_base;
+    PyObject* name;
     PyObject* backend;    ///< _core.Backend
     PyObject* keepalive;  ///< whatever the entry points into
     const Backend* seam;
@@ -117,15 +119,25 @@ struct KernelObject {
 
 extern PyTypeObject* KernelType;
 
+/// Who asked for a launch, for messages: an object and its method, or the text of a door and null.
+struct Caller {
+    PyObject* door;
+    const char* method;
+};
+
 /// Launches over every partition of n samples. GIL held on entry and exit, released in between unless the launch is
 /// brief. false with a Python exception set on failure.
-bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut);
+bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, const Caller& caller);
 
 /// The same without the GIL.
 eagle_status launch_released(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut);
 
-/// Another entry of the kernel's artifact over [0, n), on the calling thread.
-eagle_status launch_entry(KernelObject* kernel, uint64_t entry, const void* const* params, int64_t n);
+/// Any entry over one partition, in one piece on the calling thread.
+eagle_status launch_entry(const KernelObject* kernel, uint64_t entry, const void* const* params,
+                          const plugin::Partition& part);
+
+/// The threads of a launch: those that cover the samples, or the first of them that are live.
+int64_t threads_of(const KernelObject* kernel, const void* const* params, int64_t n);
 
 /// true for OK, else false with the exception of the kernel's backend set.
 bool passed(const KernelObject* kernel, eagle_status status);

@@ -1,11 +1,15 @@
 // A packed block, and launch.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "calls.h"
+#include "checked.h"
 #include "eagle/exec/Fork.h"
 #include "eagle/reduce/Canonical.h"
 #include "numpy_api.h"
@@ -49,6 +53,8 @@ struct Kept {
         : array(reinterpret_cast<PyArrayObject*>(object)), data(static_cast<char*>(PyArray_DATA(array))) {}
     std::size_t bytes() const { return static_cast<std::size_t>(PyArray_NBYTES(array)); }
 };
+
+constexpr int64_t kRow = 32;  // samples of a row
 
 struct Fold {
     uint64_t entry;
@@ -95,10 +101,25 @@ struct Stage {
 
     bool plain() const { return clears.empty() && folds.empty() && finishes.empty(); }
     eagle_status run(const Cut& cut) const {
-        for (const Kept& plane : clears) std::memset(plane.data, 0, plane.bytes());
+        clear();
         if (const eagle_status status = launch_released(kernel, block.params(), block.n(), cut)) return status;
+        return conclude();
+    }
+    /// run() with its launch checked, the GIL held. false with an exception set.
+    bool run_checked(const Cut& cut, const Caller& caller) const {
+        clear();
+        return launch_checked(kernel, block.params(), block.n(), cut, caller, finishes.empty() ? 1 : kRow) &&
+               passed(kernel, conclude());
+    }
+
+private:
+    void clear() const {
+        for (const Kept& plane : clears) std::memset(plane.data, 0, plane.bytes());
+    }
+    eagle_status conclude() const {
         for (const Fold& fold : folds)
-            if (const eagle_status status = launch_entry(kernel, fold.entry, block.params(), fold.size)) return status;
+            if (const eagle_status status = launch_entry(kernel, fold.entry, block.params(), {0, fold.size, fold.size}))
+                return status;
         for (const Finish& finish : finishes) finish.run();
         return EAGLE_OK;
     }
@@ -221,11 +242,48 @@ void bound_dealloc(PyObject* object) {
     Py_DECREF(type);
 }
 
+/// What the stages of a program write, as it was: a checked launch changes all of it or none.
+class Before {
+public:
+    explicit Before(const std::vector<std::unique_ptr<Stage>>& stages) {
+        for (const auto& stage : stages) {
+            for (std::size_t i = 0; i < stage->kernel->slots->size(); ++i)
+                if (PyObject* plane = stage->block.plane(i); plane && (*stage->kernel->slots)[i].writes)
+                    keep(Kept(plane));
+            for (const Finish& finish : stage->finishes) keep(finish.out);
+        }
+    }
+    void restore() const {
+        for (const auto& [plane, bytes] : planes_) std::copy(bytes.begin(), bytes.end(), plane.data);
+    }
+
+private:
+    void keep(const Kept& plane) { planes_.emplace_back(plane, std::vector(plane.data, plane.data + plane.bytes())); }
+
+    std::vector<std::pair<Kept, std::vector<char>>> planes_;
+};
+
+/// launch_bound() while somebody asks for checks.
+bool launch_bound_checked(BoundObject* bound, const Caller& caller) {
+    Py_BEGIN_ALLOW_THREADS;
+    bound->turn->take();
+    Py_END_ALLOW_THREADS;
+    const std::unique_ptr<Turn, void (*)(Turn*)> taken(bound->turn, [](Turn* turn) { turn->give(); });
+    const Before before(*bound->stages);
+    bool ok = true;
+    for (std::size_t i = 0; ok && i < bound->stages->size(); ++i)
+        ok = (*bound->stages)[i]->run_checked(*bound->cut, caller);
+    if (!ok) before.restore();
+    return ok;
+}
+
 /// Runs every stage. false with an exception set.
-bool launch_bound(BoundObject* bound) {
+bool launch_bound(BoundObject* bound, const Caller& caller) {
     const auto& stages = *bound->stages;
     if (stages.size() == 1 && stages[0]->plain())
-        return launch(stages[0]->kernel, stages[0]->block.params(), stages[0]->block.n(), *bound->cut);
+        return launch(stages[0]->kernel, stages[0]->block.params(), stages[0]->block.n(), *bound->cut, caller);
+    if (checking()) [[unlikely]]
+        return launch_bound_checked(bound, caller);
     const KernelObject* kernel = nullptr;
     eagle_status status = EAGLE_OK;
     Py_BEGIN_ALLOW_THREADS;
@@ -250,13 +308,16 @@ PyObject* moved_plane(const BoundObject* bound) {
     return nullptr;
 }
 
-PyObject* bound_launch(PyObject* object, PyObject*) {
-    if (!launch_bound(reinterpret_cast<BoundObject*>(object))) return nullptr;
-    Py_RETURN_NONE;
+/// launch(door): of a call that packed for itself.
+PyObject* bound_launch(PyObject* object, PyObject* door) {
+    return guarded([&]() -> PyObject* {
+        if (!launch_bound(reinterpret_cast<BoundObject*>(object), {door, nullptr})) return nullptr;
+        Py_RETURN_NONE;
+    });
 }
 
 PyMethodDef bound_methods[] = {
-    {"launch", bound_launch, METH_NOARGS, nullptr},
+    {"launch", bound_launch, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -281,10 +342,10 @@ PyObject* launches_launch(PyObject* object, PyObject* const* args, Py_ssize_t gi
     BoundObject* bound = self->bound;
     if (PyObject* moved = moved_plane(bound)) return PyObject_CallMethodOneArg(object, str_moved, moved);
     Py_INCREF(bound);  // another thread may rebind while the GIL is released
-    const bool ok = launch_bound(bound);
+    PyObject* result =
+        guarded([&]() -> PyObject* { return launch_bound(bound, {object, "launch"}) ? Py_NewRef(Py_None) : nullptr; });
     Py_DECREF(bound);
-    if (!ok) return nullptr;
-    Py_RETURN_NONE;
+    return result;
 }
 
 PyObject* launches_set(PyObject* object, PyObject* bound) {

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
-from eagle import backends
+from eagle import _core, backends
 from eagle.errors import refusal, shown
 
-__all__ = ["ACCESS_CLASSES", "HostTeam", "Partition", "Structure", "check_placement", "num_threads",
-           "set_num_threads"]
+__all__ = ["ACCESS_CLASSES", "HostTeam", "Partition", "Structure", "check_placement", "checking",
+           "num_threads", "set_num_threads"]
 
 MOST_THREADS = 1024
 
@@ -98,3 +100,19 @@ def set_num_threads(n: int) -> int:
     if not 1 <= n <= MOST_THREADS:
         raise ValueError(refusal(door, "n", str(n), f"1 to {MOST_THREADS}"))
     return backends.host().team_size(n)
+
+
+@contextmanager
+def checking() -> Iterator[None]:
+    """While it is open, every launch of the process is checked: an index outside its plane raises OutOfBounds.
+
+    A checked launch runs on one thread over copies of its planes, and copies back what it wrote; it gives the bits of
+    an unchecked one, and changes no plane when it raises. May be nested, and open in several threads.
+    ``EAGLE_CHECK=1``, read when eagle is imported, has the same effect for the whole process. POSIX only: elsewhere a
+    checked launch raises RuntimeError.
+    """
+    _core.ask_checks(1)
+    try:
+        yield
+    finally:
+        _core.ask_checks(-1)

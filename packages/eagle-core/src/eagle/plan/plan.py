@@ -119,7 +119,7 @@ class Plan(_core.Runs):
         given = self.given(door, device, planes)
         arguments = settle(door, self.signature, given, layout, mode)
         self.check_samples(door, arguments.n)
-        bind(self.signature, self.kernels, arguments, self.npartitions, self.partitions or ()).launch()
+        bind(self.signature, self.kernels, arguments, self.npartitions, self.partitions or ()).launch(door)
         return arguments.made | {name: given[name] for name in arguments.slots if name in given}
 
     def _refuse_positions(self, door: str, args: tuple[Any, ...], omissible: str) -> None:

@@ -45,8 +45,8 @@ class Kernels:
         plugin = stage.plugin
         live = [i for i, slot in enumerate(slots) if slot.use is Use.LIVE]
         return _core.Kernel(
-            backend=backends.host(), entry=plugin.host_entry,
-            slots=tuple((s.name, int(s.box), s.dtype.num, s.width, s.start, s.writes, s.is_output, s.zero,
+            name=str(getattr(plugin, "name", None) or self._signature.kernel), backend=backends.host(), entry=plugin.host_entry,
+            slots=tuple((s.name, s.role, int(s.box), s.dtype.num, s.width, s.start, s.writes, s.is_output, s.zero,
                          s.omissible("run"), s.omissible("call")) for s in slots),
             keepalive=(plugin, getattr(plugin, "_keepalive", ())),
             serial=plugin.exec_access == "cross_sample_write", aliasable=self._signature.aliasable,
