@@ -60,6 +60,22 @@ bool pack_exactly(Block& block, PyObject* values, const std::vector<int16_t>& po
     return packed == Block::Packed::Yes;
 }
 
+bool launch(const Block& block, const Cut& cut, const Caller& caller) {
+    KernelObject* kernel = block.kernel();
+    if (kernel->reductions->empty()) return launch(kernel, block.params(), block.n(), cut, caller);
+    if (checking()) {
+        if (!launch_checked(kernel, block.params(), block.n(), cut, caller, kRow)) return false;
+        block.finish();
+        return true;
+    }
+    eagle_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = launch_released(kernel, block.params(), block.n(), cut);
+    if (status == EAGLE_OK) block.finish();
+    Py_END_ALLOW_THREADS;
+    return passed(kernel, status);
+}
+
 namespace {
 
 /// cut(parts, given, n): the partitions of n samples as (base, count, n) triples.

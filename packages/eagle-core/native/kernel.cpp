@@ -7,6 +7,7 @@
 #include <new>
 
 #include "bindings.h"
+#include "calls.h"
 #include "checked.h"
 #include "numpy_api.h"
 
@@ -159,7 +160,7 @@ bool read_slot(PyObject* item, Slot& slot) {
     if (!PyArg_ParseTuple(item, "UUiiLLppppp", &name, &role, &box, &slot.typenum, &width, &cell, &writes, &result,
                           &zero, &run_omits, &call_omits))
         return false;
-    if (box < 0 || box > static_cast<int>(Box::Sink) || width < 1) {
+    if (box < 0 || box > static_cast<int>(Box::Rows) || width < (box == static_cast<int>(Box::Rows) ? 0 : 1)) {
         PyErr_Format(PyExc_ValueError, "_core.Kernel: slot %R: box %d of width %lld is none", name, box, width);
         return false;
     }
@@ -171,6 +172,7 @@ bool read_slot(PyObject* item, Slot& slot) {
         PyArray_Descr* descr = PyArray_DescrFromType(slot.typenum);
         if (!descr) return false;
         slot.bytes = static_cast<int64_t>(PyDataType_ELSIZE(descr)) * width;
+        if (slot.box == Box::Rows) slot.cell = PyDataType_ELSIZE(descr);
         Py_DECREF(descr);
     }
     slot.writes = writes;
@@ -195,6 +197,7 @@ void kernel_dealloc(PyObject* self) {
             Py_DECREF(slot.role);
         }
     delete kernel->slots;
+    delete kernel->reductions;
     delete kernel->pace;
     Py_CLEAR(kernel->name);
     Py_CLEAR(kernel->backend);
@@ -211,16 +214,47 @@ int kernel_traverse(PyObject* self, visitproc visit, void* arg) {
     return 0;
 }
 
+/// The indices of slots that hold rows.
+bool read_rows(const KernelObject* kernel, PyObject* tuple, std::vector<std::size_t>& rows) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+        const std::size_t slot = PyLong_AsSize_t(PyTuple_GET_ITEM(tuple, i));
+        if (PyErr_Occurred()) return false;
+        if (slot >= kernel->slots->size() || (*kernel->slots)[slot].box != Box::Rows) return false;
+        rows.push_back(slot);
+    }
+    return true;
+}
+
+/// ((op, rows, lost), ...)
+bool read_reductions(KernelObject* kernel, PyObject* reductions) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(reductions); ++i) {
+        int op;
+        PyObject *rows, *lost;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(reductions, i), "iO!O!", &op, &PyTuple_Type, &rows, &PyTuple_Type,
+                              &lost))
+            return false;
+        Reduction made{static_cast<reduce::Op>(op), {}, {}};
+        if (op < 0 || op > static_cast<int>(reduce::Op::Min) || !read_rows(kernel, rows, made.rows) ||
+            !read_rows(kernel, lost, made.lost) || made.rows.empty() ||
+            (!made.lost.empty() && made.lost.size() != made.rows.size())) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "_core.Kernel: a reduction without its rows");
+            return false;
+        }
+        kernel->reductions->push_back(std::move(made));
+    }
+    return true;
+}
+
 PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"name",      "backend", "entry", "slots",  "keepalive", "serial",
-                                  "aliasable", "live",    "lanes", "stride", nullptr};
-    PyObject *name, *backend, *slots, *keepalive;
+    static const char* names[] = {"name",      "backend", "entry", "slots",  "keepalive",  "serial",
+                                  "aliasable", "live",    "lanes", "stride", "reductions", nullptr};
+    PyObject *name, *backend, *slots, *keepalive, *reductions = nullptr;
     unsigned long long entry;
     int serial, aliasable;
     long long live = -1, lanes = 1, stride = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOKO!Opp|LLL:Kernel", const_cast<char**>(names), &name, &backend,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOKO!Opp|LLLO!:Kernel", const_cast<char**>(names), &name, &backend,
                                      &entry, &PyTuple_Type, &slots, &keepalive, &serial, &aliasable, &live, &lanes,
-                                     &stride))
+                                     &stride, &PyTuple_Type, &reductions))
         return nullptr;
     if (live < -1 || live >= PyTuple_GET_SIZE(slots) || lanes < 1 || stride < 1) {
         PyErr_Format(PyExc_ValueError, "_core.Kernel: live %lld, lanes %lld, stride %lld", live, lanes, stride);
@@ -249,12 +283,14 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     Py_INCREF(kernel->keepalive = keepalive);
     try {
         kernel->pace = new Pace;
+        kernel->reductions = new std::vector<Reduction>;
         kernel->slots = new std::vector<Slot>;
         kernel->slots->reserve(static_cast<std::size_t>(PyTuple_GET_SIZE(slots)));
     } catch (const std::bad_alloc&) {
         Py_DECREF(self);
         return PyErr_NoMemory();
     }
+    const bool reduces = reductions && PyTuple_GET_SIZE(reductions) > 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots); ++i) {
         Slot slot{};
         if (!read_slot(PyTuple_GET_ITEM(slots, i), slot)) {
@@ -263,9 +299,12 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
         }
         kernel->slots->push_back(slot);
         if (slot.is_plane()) kernel->bytes_per_sample += slot.bytes;
-        if (slot.is_plane() && slot.writes && kernel->lead < 0 && !serial && lanes == 1) kernel->lead = i;
+        if (slot.is_plane() && slot.writes && kernel->lead < 0 && !serial && lanes == 1 && !reduces) kernel->lead = i;
     }
-    return self;
+    PyObject* made =
+        guarded([&]() -> PyObject* { return !reduces || read_reductions(kernel, reductions) ? self : nullptr; });
+    if (!made) Py_DECREF(self);
+    return made;
 }
 
 PyType_Slot kernel_slots[] = {

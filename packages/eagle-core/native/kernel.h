@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "eagle/plugin.h"
+#include "eagle/reduce/Canonical.h"
 #include "loader.h"
 
 namespace eagle::core {
@@ -27,25 +28,36 @@ enum class Box : int {
     Table,   ///< a buffer with a length of its own
     Matrix,  ///< `width` components with a number of columns of their own
     Sink,    ///< a buffer with a length of its own that says it has the samples'
+    Rows,    ///< a reduction's partials, one for kRow samples; the block owns them
 };
+
+constexpr int64_t kRow = 32;  ///< samples that one row of a reduction covers
 
 struct Slot {
     PyObject* name;  ///< interned, owned by the kernel, as the role
     PyObject* role;
     Box box;
-    int typenum;      ///< numpy type number of a plane
-    int64_t width;    ///< components per sample of a plane
-    int64_t cell;     ///< start value of a Cell
-    int64_t bytes;    ///< plane bytes per sample, or of a cell's own
-    bool writes;      ///< the kernel writes the plane
-    bool result;      ///< run() returns the plane
-    bool zero;        ///< an omitted plane starts at zero (else it is wholly written)
-    bool run_omits;   ///< run() may leave it out
+    int typenum;     ///< numpy type number of a plane
+    int64_t width;   ///< components per sample of a plane; of the first Rows of a reduction those of its result, else 0
+    int64_t cell;    ///< start value of a Cell; bytes of one of the Rows
+    int64_t bytes;   ///< plane bytes per sample, or of a cell's own
+    bool writes;     ///< the kernel writes the plane
+    bool result;     ///< run() returns the plane
+    bool zero;       ///< an omitted plane starts at zero (else it is wholly written)
+    bool run_omits;  ///< run() may leave it out
     bool call_omits;  ///< the call form may leave it out
 
     bool is_plane() const { return box == Box::Handle || box == Box::Mirror; }
     bool is_buffer() const { return box == Box::Table || box == Box::Matrix || box == Box::Sink; }
     bool is_uniform() const { return box == Box::Float64 || box == Box::Float32 || box == Box::Int64; }
+};
+
+/// A reduction over samples: the slots of its rows, and of what they lost, column by column. The slot of the first rows
+/// stands for the result, an array of the columns.
+struct Reduction {
+    reduce::Op op;
+    std::vector<std::size_t> rows;
+    std::vector<std::size_t> lost;  ///< empty: nothing is lost
 };
 
 /// What one launch costs, learned while launching. It decides who keeps the GIL and how small a piece may be, never a
@@ -114,6 +126,7 @@ struct KernelObject {
     bool serial;     ///< one ascending range on one thread
     bool aliasable;  ///< an input may be the very array of the output
     std::vector<Slot>* slots;
+    std::vector<Reduction>* reductions;
     Pace* pace;
 };
 

@@ -11,7 +11,6 @@
 #include "calls.h"
 #include "checked.h"
 #include "eagle/exec/Fork.h"
-#include "eagle/reduce/Canonical.h"
 #include "numpy_api.h"
 
 namespace eagle::core {
@@ -54,52 +53,21 @@ struct Kept {
     std::size_t bytes() const { return static_cast<std::size_t>(PyArray_NBYTES(array)); }
 };
 
-constexpr int64_t kRow = 32;  // samples of a row
-
 struct Fold {
     uint64_t entry;
     int64_t size;
 };
 
-/// Rows to one cell: out[column] = the reduction of rows and what they lost.
-struct Finish {
-    reduce::Op op;
-    Kept rows;
-    Kept lost;  // equal to rows where there is none
-    Kept out;
-    int64_t column;
-    PyObject* name;  // borrowed
-
-    bool intact() const {
-        return PyArray_DATA(out.array) == out.data && PyArray_ISWRITEABLE(out.array) &&
-               PyArray_SIZE(out.array) > column;
-    }
-    template <class T>
-    void write() const {
-        const T* comp = lost.data == rows.data ? nullptr : reinterpret_cast<const T*>(lost.data);
-        const auto count = static_cast<int64_t>(rows.bytes() / sizeof(T));
-        reinterpret_cast<T*>(out.data)[column] =
-            reduce::canonical(op, reinterpret_cast<const T*>(rows.data), comp, count);
-    }
-    void run() const {
-        if (PyArray_TYPE(out.array) == NPY_FLOAT)
-            write<float>();
-        else
-            write<double>();
-    }
-};
-
-/// One kernel of a program: what is zeroed before it, its launch, what is folded and finished after it.
+/// One kernel of a program: what is zeroed before it, its launch, what is folded and reduced after it.
 struct Stage {
     KernelObject* kernel;  // borrowed: the block holds it
     Block block;
     std::vector<Kept> clears;
     std::vector<Fold> folds;
-    std::vector<Finish> finishes;
 
     Stage(KernelObject* kernel, int64_t n) : kernel(kernel), block(kernel, n) {}
 
-    bool plain() const { return clears.empty() && folds.empty() && finishes.empty(); }
+    bool plain() const { return clears.empty() && folds.empty() && kernel->reductions->empty(); }
     eagle_status run(const Cut& cut) const {
         clear();
         if (const eagle_status status = launch_released(kernel, block.params(), block.n(), cut)) return status;
@@ -108,7 +76,7 @@ struct Stage {
     /// run() with its launch checked, the GIL held. false with an exception set.
     bool run_checked(const Cut& cut, const Caller& caller) const {
         clear();
-        return launch_checked(kernel, block.params(), block.n(), cut, caller, finishes.empty() ? 1 : kRow) &&
+        return launch_checked(kernel, block.params(), block.n(), cut, caller, kernel->reductions->empty() ? 1 : kRow) &&
                passed(kernel, conclude());
     }
 
@@ -120,7 +88,7 @@ private:
         for (const Fold& fold : folds)
             if (const eagle_status status = launch_entry(kernel, fold.entry, block.params(), {0, fold.size, fold.size}))
                 return status;
-        for (const Finish& finish : finishes) finish.run();
+        block.finish();
         return EAGLE_OK;
     }
 };
@@ -150,32 +118,12 @@ bool is_array(PyObject* object, int typenum) {
     return false;
 }
 
-/// (name, op, rows, lost or None, out, column)
-bool read_finish(PyObject* item, Stage& stage) {
-    PyObject *name, *rows, *lost, *out;
-    int op;
-    long long column;
-    if (!PyArg_ParseTuple(item, "UiOOOL", &name, &op, &rows, &lost, &out, &column)) return false;
-    if (!is_array(out, -1)) return false;
-    const int typenum = PyArray_TYPE(reinterpret_cast<PyArrayObject*>(out));
-    if (!is_array(rows, typenum) || (lost != Py_None && !is_array(lost, typenum))) return false;
-    if (lost == Py_None) lost = rows;
-    const Finish finish{static_cast<reduce::Op>(op), Kept(rows), Kept(lost), Kept(out), column, name};
-    if ((typenum != NPY_FLOAT && typenum != NPY_DOUBLE) || op < 0 || op > static_cast<int>(reduce::Op::Min) ||
-        column < 0 || !finish.intact() || finish.rows.bytes() == 0 || finish.lost.bytes() != finish.rows.bytes()) {
-        PyErr_SetString(PyExc_ValueError, "_core.Bound: a cell that cannot be finished");
-        return false;
-    }
-    stage.finishes.push_back(finish);
-    return true;
-}
-
-/// (kernel, values, clears, folds, finishes): `values` has one item a slot, None where the block makes its own;
+/// (kernel, values, clears, folds): `values` has one item a slot, None where the block makes its own;
 /// `clears` are arrays, `folds` (entry, size) pairs.
 bool read_stage(PyObject* item, int64_t n, const Cut& cut, BoundObject* self) {
-    PyObject *object, *values, *clears, *folds, *finishes;
-    if (!PyArg_ParseTuple(item, "O!O!O!O!O!", KernelType, &object, &PyTuple_Type, &values, &PyTuple_Type, &clears,
-                          &PyTuple_Type, &folds, &PyTuple_Type, &finishes))
+    PyObject *object, *values, *clears, *folds;
+    if (!PyArg_ParseTuple(item, "O!O!O!O!", KernelType, &object, &PyTuple_Type, &values, &PyTuple_Type, &clears,
+                          &PyTuple_Type, &folds))
         return false;
     auto* kernel = reinterpret_cast<KernelObject*>(object);
     std::vector<int16_t> position;
@@ -192,8 +140,6 @@ bool read_stage(PyObject* item, int64_t n, const Cut& cut, BoundObject* self) {
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(folds, i), "KL", &entry, &size)) return false;
         stage->folds.push_back({entry, size});
     }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(finishes); ++i)
-        if (!read_finish(PyTuple_GET_ITEM(finishes, i), *stage)) return false;
     self->stages->push_back(std::move(stage));
     return true;
 }
@@ -250,7 +196,6 @@ public:
             for (std::size_t i = 0; i < stage->kernel->slots->size(); ++i)
                 if (PyObject* plane = stage->block.plane(i); plane && (*stage->kernel->slots)[i].writes)
                     keep(Kept(plane));
-            for (const Finish& finish : stage->finishes) keep(finish.out);
         }
     }
     void restore() const {
@@ -302,8 +247,6 @@ PyObject* moved_plane(const BoundObject* bound) {
     for (const auto& stage : *bound->stages) {
         std::size_t slot = 0;
         if (!stage->block.intact(&slot)) return (*stage->kernel->slots)[slot].name;
-        for (const Finish& finish : stage->finishes)
-            if (!finish.intact()) return finish.name;
     }
     return nullptr;
 }

@@ -13,9 +13,9 @@ import numpy as np
 from eagle.errors import BufferRefused, LayoutError, PerformanceWarning, refusal
 from eagle.plan import values
 from eagle.plan.lanes import buffer_shape, plane_samples, read_extents, total_samples
-from eagle.plan.signature import ROW, Box, Signature, Slot, Use
+from eagle.plan.signature import Box, Signature, Slot, Use
 
-__all__ = ["Arguments", "rows_of", "settle"]
+__all__ = ["Arguments", "settle"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +145,3 @@ def _make(door: str, signature: Signature, slots: Mapping[str, Slot], packed: di
         made[slot.name] = array
         packed[slot.name] = _flat(array, slot.shape(n)) if slot.is_plane else array
     return made
-
-
-def rows_of(n: int) -> int:
-    """The rows that n samples reduce to."""
-    return -(-n // ROW)

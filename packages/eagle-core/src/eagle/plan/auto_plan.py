@@ -51,7 +51,9 @@ class AutoPlan(_core.Calls):
             host = make_plan(DOOR, self.plugin, structure=HostTeam, **self.plan_kw)
             self._positional = self._positions(host.signature)
             if host.signature.plain and self._variant is None:
-                index = {slot.name: i for i, slot in enumerate(host.signature.stages[0].slots)}
+                stage = host.signature.stages[0]
+                index = {slot.name: i for i, slot in enumerate(stage.slots)}
+                index |= {cell.name: index[cell.planes()[0]] for cell in stage.cells}
                 order = tuple(index[name] for name in self._positional or ()) \
                     if index.keys() >= set(self._positional or ()) else ()
                 self._arm(host.kernels.first, host.npartitions, host.partitions or (), order, self._returns(index))

@@ -11,7 +11,7 @@ import numpy as np
 
 from eagle import _core, backends
 from eagle.errors import refusal
-from eagle.plan.arguments import Arguments, rows_of
+from eagle.plan.arguments import Arguments
 from eagle.plan.signature import Cell, Signature, Slot, Stage, Use
 
 __all__ = ["Kernels", "bind"]
@@ -43,34 +43,43 @@ class Kernels:
 
     def _prepare(self, stage: Stage, slots: tuple[Slot, ...]) -> _core.Kernel:
         plugin = stage.plugin
+        at = {slot.name: i for i, slot in enumerate(slots)}
         live = [i for i, slot in enumerate(slots) if slot.use is Use.LIVE]
+        results = {cell.planes()[0]: cell for cell in stage.cells}
         return _core.Kernel(
-            name=str(getattr(plugin, "name", None) or self._signature.kernel), backend=backends.host(), entry=plugin.host_entry,
-            slots=tuple((s.name, s.role, int(s.box), s.dtype.num, s.width, s.start, s.writes, s.is_output, s.zero,
-                         s.omissible("run"), s.omissible("call")) for s in slots),
+            name=str(getattr(plugin, "name", None) or self._signature.kernel), backend=backends.host(),
+            entry=plugin.host_entry, slots=tuple(_packed(slot, results.get(slot.name)) for slot in slots),
             keepalive=(plugin, getattr(plugin, "_keepalive", ())),
             serial=plugin.exec_access == "cross_sample_write", aliasable=self._signature.aliasable,
-            live=live[0] if live else -1, lanes=stage.box[0], stride=stage.box[1])
+            live=live[0] if live else -1, lanes=stage.box[0], stride=stage.box[1],
+            reductions=tuple((_OPS[cell.op], tuple(at[name] for name in cell.planes()),
+                              tuple(at[name] for name in cell.lost())) for cell in stage.cells))
+
+
+def _packed(slot: Slot, cell: Cell | None) -> tuple[str, str, int, int, int, int, bool, bool, bool, bool, bool]:
+    """A slot as ``native/kernel.cpp`` reads it; the first rows of a cell go by the cell's name."""
+    result = slot.is_output or (cell is not None and not cell.internal)
+    return (cell.name if cell else slot.name, slot.role, int(slot.box), slot.dtype.num, slot.width, slot.start,
+            slot.writes, result, slot.zero, slot.omissible("run"), slot.omissible("call"))
 
 
 def bind(signature: Signature, kernels: Kernels, arguments: Arguments, npartitions: int,
          partitions: Sequence[tuple[int, int, int]]) -> _core.Bound:
     """Pack every stage over the arguments and over buffers of its own."""
     buffers = arguments.packed | _owned(signature, arguments)
-    cells = {cell.name: _outcome(signature, cell, buffers) for cell in signature.cells}
     for cell in signature.cells:
+        result = np.zeros(cell.columns, signature.real) if cell.internal else buffers[cell.name]
+        buffers[cell.name] = result
         for column, name in enumerate(cell.planes()):
-            buffers.setdefault(name, cells[cell.name][column:column + 1])
+            buffers.setdefault(name, result[column:column + 1])
     stages = []
     for i, stage in enumerate(signature.stages):
         slots = tuple(slot if slot.declared or slot.name not in arguments.slots
                       else replace(slot, dtype=arguments.slots[slot.name].dtype) for slot in stage.slots)
-        rows = {name: np.zeros(rows_of(arguments.n), signature.real)
-                for name in (slot.name for slot in slots if slot.use is Use.ROWS)}
-        stages.append((kernels.of(i, slots), tuple((buffers | rows).get(slot.name) for slot in slots),
-                       _clears(signature, i, buffers, arguments), _folds(signature, i, buffers, arguments),
-                       tuple(_finish(cell, name, column, rows, cells) for cell in stage.cells
-                             for column, name in enumerate(cell.planes()))))
+        results = {cell.planes()[0]: buffers[cell.name] for cell in stage.cells}
+        values = tuple(results.get(slot.name) if slot.use is Use.ROWS else buffers.get(slot.name) for slot in slots)
+        stages.append((kernels.of(i, slots), values, _clears(signature, i, buffers, arguments),
+                       _folds(signature, i, buffers, arguments)))
     return _core.Bound(tuple(stages), arguments.n, npartitions, tuple(partitions))
 
 
@@ -98,14 +107,6 @@ def _owned(signature: Signature, arguments: Arguments) -> dict[str, Any]:
     return owned
 
 
-def _outcome(signature: Signature, cell: Cell, buffers: dict[str, Any]) -> np.ndarray[Any, Any]:
-    """Where a cell's columns go: the caller's array, or one that only the stages see."""
-    if cell.internal:
-        return np.zeros(cell.columns, signature.real)
-    array: np.ndarray[Any, Any] = buffers[cell.name]
-    return array
-
-
 def _clears(signature: Signature, at: int, buffers: dict[str, Any], arguments: Arguments) -> tuple[Any, ...]:
     """What starts each launch at zero: sums between stages and companions, before the first stage that adds to them."""
     names = [*signature.keyed, *(name for stage in signature.stages for name in stage.companions)]
@@ -120,8 +121,3 @@ def _folds(signature: Signature, at: int, buffers: dict[str, Any], arguments: Ar
     return tuple((stage.plugin.fold_entries[target], buffers[target].size)
                  for companion, target in stage.companions.items()
                  if companion not in arguments.packed and companion not in later)
-
-
-def _finish(cell: Cell, rows_name: str, column: int, rows: dict[str, Any],
-            cells: dict[str, Any]) -> tuple[str, int, Any, Any, Any, int]:
-    return (cell.name, _OPS[cell.op], rows[rows_name], rows.get(f"{rows_name}_comp"), cells[cell.name], column)

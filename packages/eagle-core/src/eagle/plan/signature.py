@@ -16,10 +16,9 @@ from eagle.abi import ABI_TAG_V2
 from eagle.dtypes import PLANE_DTYPES, np_dtype
 from eagle.errors import refusal, shown
 
-__all__ = ["ROW", "Box", "Cell", "Lanes", "Signature", "Slot", "Stage", "Use", "read_signature"]
+__all__ = ["Box", "Cell", "Lanes", "Signature", "Slot", "Stage", "Use", "read_signature"]
 
 WIDEST = 2**20  # components of a plane
-ROW = 32  # samples that one row of a reduction covers
 
 
 class Box(IntEnum):
@@ -35,6 +34,7 @@ class Box(IntEnum):
     TABLE = 7
     MATRIX = 8
     SINK = 9
+    ROWS = 10
 
 
 class Use(Enum):
@@ -51,7 +51,7 @@ class Use(Enum):
     OFFSETS = auto()  #: where the samples of each branch begin
     MIX = auto()  #: how often each branch was taken
     CELL = auto()  #: what a reduction over samples gives; no slot of any kernel
-    ROWS = auto()  #: a reduction's partials, one for ROW samples
+    ROWS = auto()  #: a reduction's partials, one for 32 samples
     COMPANION = auto()  #: what the additions to a sink have lost
     BETWEEN = auto()  #: what one stage hands to a later one
 
@@ -171,6 +171,10 @@ class Cell:
         """The names its columns have as slots."""
         return (self.name,) if self.columns == 1 else tuple(f"{self.name}_{k}" for k in range(self.columns))
 
+    def lost(self) -> tuple[str, ...]:
+        """The slots of what the rows of a sum have lost."""
+        return tuple(f"{plane}_comp" for plane in self.planes()) if self.op == "sum" else ()
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -224,7 +228,7 @@ class Signature:
     @property
     def plain(self) -> bool:
         """Whether a launch of the one kernel over the planes as given is all there is to do."""
-        uses = (Use.SAMPLES, Use.NUMBER, Use.COUNT, Use.WORD)
+        uses = (Use.SAMPLES, Use.NUMBER, Use.COUNT, Use.WORD, Use.ROWS)
         return len(self.stages) == 1 and len(self.lanes.axes) == 1 and self.stages[0].box == (1, 1) and all(
             slot.use in uses or (slot.use is Use.TABLE and slot.box is Box.TABLE) for slot in self.stages[0].slots)
 
@@ -267,9 +271,9 @@ def _read(door: str, kernel: str, plugin: Any, access: str) -> Signature:
     for record, part in zip(records, plugins, strict=True):
         held = {plane for name in record["cells_in"] for plane in cells[name].planes()} | keyed.keys()
         made = [cells[name] for name in record["cells_out"]]
-        slots = _slots(door, kernel, part, held, {plane for cell in made for plane in cell.planes()})
+        slots = _slots(door, kernel, part, held, made)
         stages.append(Stage(part, slots, dict(getattr(part, "companions", None) or {}), tuple(made), _box(part)))
-        _check_owned(door, f"kernel {kernel!r}", stages[-1])
+        _check_companions(door, f"kernel {kernel!r}", stages[-1])
     real = np_dtype(getattr(plugin, "scalar_type", None) or "float64")
     return Signature(kernel, access, _arguments(stages, real), tuple(stages), lanes,
                      frozenset(getattr(plugin, "unread", None) or ()), real, keyed)
@@ -292,15 +296,19 @@ def _box(plugin: Any) -> tuple[int, int]:
     return lanes, stride
 
 
-def _check_owned(door: str, what: str, stage: Stage) -> None:
-    """Refuse reductions and companions whose planes the kernel does not write."""
+def _rows(door: str, what: str, cells: Iterable[Cell], spec: Iterable[tuple[str, str]]) -> dict[str, Cell]:
+    """The cell of each slot of rows. ValueError for a reduction whose rows the kernel does not write."""
+    rows = {name: cell for cell in cells for name in (*cell.planes(), *cell.lost())}
+    for name, cell in rows.items():
+        if ("accum_out", name) not in spec:
+            raise ValueError(refusal(door, f"{what}, cells", f"{cell.name!r} without a slot of its rows",
+                                     f"an accum_out {name!r}", "rebuild it with hawk"))
+    return rows
+
+
+def _check_companions(door: str, what: str, stage: Stage) -> None:
+    """Refuse companions that are not two sinks of the kernel."""
     written = {slot.name for slot in stage.slots if slot.role == "accum_out"}
-    for cell in stage.cells:
-        for plane in cell.planes():
-            for name in (plane, f"{plane}_comp") if cell.op == "sum" else (plane,):
-                if name not in written:
-                    raise ValueError(refusal(door, f"{what}, cells", f"{cell.name!r} without a slot of its rows",
-                                             f"an accum_out {name!r}", "rebuild it with hawk"))
     for companion, target in stage.companions.items():
         if companion not in written or target not in written:
             raise ValueError(refusal(door, f"{what}, companions", f"{companion!r} of {target!r}",
@@ -315,16 +323,17 @@ def _arguments(stages: list[Stage], real: np.dtype[Any]) -> tuple[Slot, ...]:
         for slot in stage.slots:
             if slot.name in cells:
                 cell = cells[slot.name]
-                found[cell.name] = Slot("cell", cell.name, Use.CELL, Box.SINK, real, cell.columns, writes=True,
+                found[cell.name] = Slot("cell", cell.name, Use.CELL, Box.ROWS, real, cell.columns, writes=True,
                                         zero=True)
             elif slot.use not in _OWN and (slot.name not in found or slot.writes):
                 found[slot.name] = slot
     return tuple(found.values())
 
 
-def _slots(door: str, kernel: str, plugin: Any, between: set[str], rows: set[str]) -> tuple[Slot, ...]:
-    """The slots of one kernel; `between` and `rows` are those that eagle provides for its program."""
+def _slots(door: str, kernel: str, plugin: Any, between: set[str], cells: Iterable[Cell]) -> tuple[Slot, ...]:
+    """The slots of one kernel that reduces to `cells`; `between` are those that stages hand on."""
     spec = _pairs(door, kernel, plugin.arg_spec)
+    rows = _rows(door, f"kernel {kernel!r}", cells, spec)
     real = np_dtype(getattr(plugin, "scalar_type", None) or "float64")
     declared: Mapping[str, str] = getattr(plugin, "arg_dtypes", None) or {}
     companions: Mapping[str, str] = getattr(plugin, "companions", None) or {}
@@ -361,9 +370,12 @@ def _slots(door: str, kernel: str, plugin: Any, between: set[str], rows: set[str
             slots.append(Slot(role, name, Use.OFFSETS, Box.TABLE, np.dtype(np.int64), offsets[name]))
         elif role in ("lookup", "wide_in"):
             slots.append(Slot(role, name, Use.TABLE, Box.TABLE, dtype, declared=name in declared))
+        elif name in rows:
+            # The first rows of a cell stand for the result.
+            width = rows[name].columns if name == rows[name].planes()[0] else 0
+            slots.append(Slot(role, name, Use.ROWS, Box.ROWS, dtype, width, writes=True))
         elif role in ("wide_out", "accum_out"):
-            use = (Use.ROWS if name in rows or name.removesuffix("_comp") in rows
-                   else Use.COMPANION if name in companions else Use.SINK)
+            use = Use.COMPANION if name in companions else Use.SINK
             payload, axes = _sink_axes(named.get(name))
             slots.append(Slot(role, name, use, Box.SINK, dtype, writes=True, zero=True, declared=name in declared,
                               payload=payload, axes=axes, like=companions.get(name) or likes.get(name)))
