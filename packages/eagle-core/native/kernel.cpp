@@ -52,7 +52,7 @@ eagle_launch_desc describe(const KernelObject* kernel, uint64_t entry, const voi
 /// that each count as one.
 eagle_status run(const KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
     eagle_launch_desc desc = describe(kernel, kernel->entry, params, n);
-    if (!kernel->serial) desc.block = kernel->pace->grain(kernel->bytes_per_sample);
+    if (!kernel->serial) desc.block = kernel->pace->grain(kernel->bytes_per_sample * kernel->box.lanes);
     const auto run_device = kernel->seam->fn.run_device;
     const int64_t threads = threads_of(kernel, params, n);
     for (int64_t i = 0, parts = cut.filled(threads); i < parts; ++i) {

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import hawk
-from hawk import Index, Matrix, Mutable, Param, Quat, Scalar, Terminated, Vector
+from hawk import Grid, Index, Matrix, Mutable, Param, Quat, Scalar, Table, Terminated, Vector
 from hawk.math import vec
 
 
@@ -74,6 +74,19 @@ def turned(p: Vector[3], u: Mutable[Vector[3]]):
 @hawk.kernel
 def unread(x: Scalar, u: Scalar, a: Param) -> Scalar:
     return x * a
+
+
+@hawk.kernel
+def total(x: Scalar, s: Mutable[Scalar]):
+    s = hawk.sum(x)
+
+
+@hawk.kernel
+def product(lane: Grid["row", "column":64], a: Table["r", "k":16], b: Table["q":16, "c":64]) -> Scalar:
+    y = 0.0
+    for k in range(16):
+        y = y + a.at(r=lane.row, k=k) * b.at(q=k, c=lane.column)
+    return y
 
 
 @hawk.kernel

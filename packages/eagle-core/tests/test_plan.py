@@ -350,3 +350,25 @@ def test_deploying_from_several_threads_builds_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert [plan(np.ones(2), 3.0).tolist() for plan in plans] == [[3, 3]] * 4
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 15, 16, 17, 50])
+@pytest.mark.parametrize("npartitions", [1, 2, 5])
+def test_a_thread_that_computes_several_samples(rows: int, npartitions: int) -> None:
+    """hawk gives a thread 16 rows where they share what it loads; partitions cut threads then."""
+    run = eagle.deploy(kernels.product, npartitions=npartitions)
+    assert run.plugin.box["T"] > 1, "hawk no longer boxes this kernel: find another"
+    rng = np.random.default_rng(rows)
+    a, b = rng.integers(-8, 8, (rows, 16)).astype(float), rng.integers(-8, 8, (16, 64)).astype(float)
+    if rows == 0:
+        with pytest.raises(ValueError, match="extent 'row'"):
+            run.run(a=a, b=b, row=rows)
+        return
+    assert (run.run(a=a, b=b, row=rows) == a @ b).all()
+    out = np.full((rows, 64), np.nan)
+    run.bind(a=a, b=b, row=rows, y=out).launch()
+    assert (out == a @ b).all()
+    threads = run.host.partitions_for(64 * rows)
+    assert sum(part.count for part in threads) == -(-rows // run.plugin.box["T"]) * 64
+    with pytest.raises(ValueError, match="HAWK_BOX=0"):
+        eagle.deploy(kernels.product, partitions=[(0, 64, 64)])

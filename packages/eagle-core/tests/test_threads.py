@@ -211,6 +211,29 @@ time.sleep(0.1)
 """)
 
 
+def test_a_child_launches_what_the_parent_was_launching() -> None:
+    """The scratch of a bound reduction is free in a child, whoever had it when the process was forked."""
+    in_process("""
+import os, threading, warnings, numpy as np, eagle, kernels
+warnings.simplefilter("ignore")
+x, total = np.ones(500_000), np.zeros(1)
+bound, stop = eagle.deploy(kernels.total).bind(x=x, s=total), threading.Event()
+def work():
+    while not stop.is_set():
+        bound.launch()
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads: thread.start()
+for _ in range(40):
+    child = os.fork()
+    if child == 0:
+        bound.launch()
+        os._exit(0 if total[0] == 500_000 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+stop.set()
+for thread in threads: thread.join()
+""")
+
+
 def test_ctrl_c_stops_repeated_launches() -> None:
     x = np.zeros(2_000_000)
     bound = eagle.deploy(kernels.scale).bind(x=x, a=2.0, b=1.0, out=np.zeros_like(x))

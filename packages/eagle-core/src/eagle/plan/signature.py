@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
 from typing import Any
@@ -275,7 +275,7 @@ def _read(door: str, kernel: str, plugin: Any, access: str) -> Signature:
         stages.append(Stage(part, slots, dict(getattr(part, "companions", None) or {}), tuple(made), _box(part)))
         _check_companions(door, f"kernel {kernel!r}", stages[-1])
     real = np_dtype(getattr(plugin, "scalar_type", None) or "float64")
-    return Signature(kernel, access, _arguments(stages, real), tuple(stages), lanes,
+    return Signature(kernel, access, _arguments(stages, real, keyed.keys()), tuple(stages), lanes,
                      frozenset(getattr(plugin, "unread", None) or ()), real, keyed)
 
 
@@ -315,8 +315,9 @@ def _check_companions(door: str, what: str, stage: Stage) -> None:
                                      "the names of two accum_out slots", "rebuild it with hawk"))
 
 
-def _arguments(stages: list[Stage], real: np.dtype[Any]) -> tuple[Slot, ...]:
-    """Each slot a caller may give, once; a cell stands where the first of its rows does."""
+def _arguments(stages: list[Stage], real: np.dtype[Any], between: Collection[str]) -> tuple[Slot, ...]:
+    """Each slot a caller may give, once; a cell stands where the first of its rows does. What stages hand on, `between`
+    them, has companions of its own."""
     found: dict[str, Slot] = {}
     for stage in stages:
         cells = {cell.planes()[0]: cell for cell in stage.cells if not cell.internal}
@@ -325,7 +326,7 @@ def _arguments(stages: list[Stage], real: np.dtype[Any]) -> tuple[Slot, ...]:
                 cell = cells[slot.name]
                 found[cell.name] = Slot("cell", cell.name, Use.CELL, Box.ROWS, real, cell.columns, writes=True,
                                         zero=True)
-            elif slot.use not in _OWN and (slot.name not in found or slot.writes):
+            elif slot.use not in _OWN and slot.like not in between and (slot.name not in found or slot.writes):
                 found[slot.name] = slot
     return tuple(found.values())
 
@@ -477,7 +478,12 @@ def _lanes(space: Any) -> Lanes:
 def _sink_axes(spec: Any) -> tuple[tuple[int, ...], tuple[tuple[str, int | None], ...] | None]:
     if spec is None:
         return (), None
-    return tuple(spec["payload"]), tuple((axis["label"], axis["extent"]) for axis in spec["axes"])
+    payload, axes = tuple(spec["payload"]), tuple((axis["label"], axis["extent"]) for axis in spec["axes"])
+    if not all(isinstance(extent, int) and extent > 0 for extent in payload) or not all(
+            isinstance(label, str) and (extent is None or isinstance(extent, int) and extent > 0)
+            for label, extent in axes):
+        raise TypeError(f"the axes {shown(spec)} of a sink")
+    return payload, axes
 
 
 def _dispatch_words(plugin: Any) -> tuple[dict[str, int], dict[str, int]]:
