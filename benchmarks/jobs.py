@@ -107,10 +107,16 @@ class Timed(Job):
 
 
 class Call(Timed):
-    """A statement of user code, in timeit's loop, its names local variables: s, x, y, bound and launch."""
+    """A statement of user code, in timeit's loop, its names local variables: s, x, y, bound and launch.
 
-    def __init__(self, statement: str, n: int) -> None:
-        names: dict[str, Any] = {"s": deployed("axpb"), "x": samples(n), "y": placed(n)}
+    With `cells` also t and acc, so many of them, and k, n keys to them.
+    """
+
+    def __init__(self, statement: str, n: int, kernel: str = "axpb", cells: int = 0) -> None:
+        names: dict[str, Any] = {"s": deployed(kernel), "x": samples(n), "y": placed(n)}
+        if cells:
+            keys = np.random.default_rng(1).integers(0, cells, n)
+            names |= {"t": samples(cells), "acc": np.zeros(cells), "k": keys}
         if "launch" in statement:
             names["bound"] = names["s"].bind(x=names["x"], a=A, b=B, out=names["y"])
             names["launch"] = names["bound"].launch

@@ -1,7 +1,7 @@
 """The kernels that are measured. hawk traces source text, so they live in a file."""
 
 import hawk
-from hawk import Param, Scalar
+from hawk import Index, Mutable, Param, Scalar, Table
 
 
 @hawk.kernel
@@ -22,3 +22,33 @@ def horner(x: Scalar, a: Param, b: Param) -> Scalar:
     p = p * x + b
     p = p * x + a
     return p * x + b
+
+
+@hawk.kernel
+def total(x: Scalar, s: Mutable[Scalar]):
+    """One cell from all samples."""
+    s = hawk.sum(x)
+
+
+@hawk.kernel
+def largest(x: Scalar, s: Mutable[Scalar]):
+    """The same by comparison: order decides no bits."""
+    s = hawk.max(x)
+
+
+@hawk.kernel
+def binned(k: Index, x: Scalar, acc: Mutable["bin"]):
+    """A scatter add with a companion to each bin."""
+    hawk.scatter(acc)[k] += x
+
+
+@hawk.kernel
+def binned_plainly(k: Index, x: Scalar, acc: Mutable["bin"]):
+    """A scatter add that rounds at each term."""
+    hawk.scatter(acc, policy="plain")[k] += x
+
+
+@hawk.kernel
+def gathered(k: Index, t: Table[Scalar]) -> Scalar:
+    """A table read at random places."""
+    return t.at(k)

@@ -35,6 +35,8 @@ PyObject* exception_type(Raises raises) {
             return PyExc_ValueError;
         case Raises::kIndexError:
             return PyExc_IndexError;
+        case Raises::kMemoryError:
+            return PyExc_MemoryError;
         case Raises::kInteropError:
             return interop_error;
         case Raises::kBackendUnavailable:

@@ -12,8 +12,11 @@ namespace eagle::core {
 /// Backend, Module, the exceptions and the translation of core::Error; comes first.
 void register_loader(nanobind::module_& m);
 
-/// Kernel, Runs, Calls, Bound, Launches, cut and execute: the calls that cost nanoseconds. False with an exception set.
+/// Kernel, Runs, Calls, Bound, Launches and cut: the calls that cost nanoseconds. False with an exception set.
 bool register_calls(PyObject* module);
+
+/// canonical; comes after the calls, which import numpy. False with an exception set.
+bool register_reduce(PyObject* module);
 
 /// The backend inside a _core.Backend; null with TypeError set for any other object.
 const Backend* backend_from(PyObject* object);

@@ -13,16 +13,21 @@ namespace {
 
 PyArrayObject* as_array(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
 
-/// A plane of the slot: a numpy array of its dtype, C order, `(n,)` or `(width, n)`. `exact` leaves out subclasses and
+/// A numpy array of the slot's dtype, C order, writable where the kernel writes it. `exact` leaves out subclasses and
 /// other names of the dtype, which the careful path looks at first.
-bool is_plane_of(const Slot& slot, PyObject* value, bool exact, int64_t* n) {
+bool has_cells_of(const Slot& slot, PyObject* value, bool exact) {
     if (exact ? !PyArray_CheckExact(value) : !PyArray_Check(value)) return false;
     PyArrayObject* array = as_array(value);
     const int wanted = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | (slot.writes ? NPY_ARRAY_WRITEABLE : 0);
     const int typenum = PyArray_TYPE(array);
-    if ((typenum != slot.typenum && (exact || !PyArray_EquivTypenums(typenum, slot.typenum))) ||
-        (PyArray_FLAGS(array) & wanted) != wanted || !PyArray_ISNBO(PyArray_DESCR(array)->byteorder))
-        return false;
+    return (typenum == slot.typenum || (!exact && PyArray_EquivTypenums(typenum, slot.typenum))) &&
+           (PyArray_FLAGS(array) & wanted) == wanted && PyArray_ISNBO(PyArray_DESCR(array)->byteorder);
+}
+
+/// A plane of the slot: `(n,)` or `(width, n)`.
+bool is_plane_of(const Slot& slot, PyObject* value, bool exact, int64_t* n) {
+    if (!has_cells_of(slot, value, exact)) return false;
+    PyArrayObject* array = as_array(value);
     if (slot.box != Box::Mirror) {
         if (PyArray_NDIM(array) != 1) return false;
         *n = PyArray_DIM(array, 0);
@@ -31,6 +36,20 @@ bool is_plane_of(const Slot& slot, PyObject* value, bool exact, int64_t* n) {
     if (PyArray_NDIM(array) != 2 || PyArray_DIM(array, 0) != slot.width) return false;
     *n = PyArray_DIM(array, 1);
     return true;
+}
+
+/// A buffer of the slot: a numpy array of its dtype, C order, of any shape; `(width, columns)` for a Matrix.
+bool is_buffer_of(const Slot& slot, PyObject* value, bool exact) {
+    if (!has_cells_of(slot, value, exact)) return false;
+    PyArrayObject* array = as_array(value);
+    if (slot.box == Box::Matrix) return PyArray_NDIM(array) == 2 && PyArray_DIM(array, 0) == slot.width;
+    return PyArray_NDIM(array) > 0;
+}
+
+/// What a reduction writes: a numpy array of its dtype and `(columns,)`.
+bool is_result_of(const Slot& slot, PyObject* value, bool exact) {
+    return has_cells_of(slot, value, exact) && PyArray_NDIM(as_array(value)) == 1 &&
+           PyArray_DIM(as_array(value), 0) == slot.width;
 }
 
 /// Exactly a number the slot takes by value: float or int, unchanged by the conversion.
@@ -68,7 +87,7 @@ bool is_cell_of(const Slot& slot, PyObject* value, bool exact) {
 
 void fill(const Slot& slot, BoxStorage& box, void* data, int64_t n) {
     const auto samples = static_cast<uint64_t>(n);
-    if (slot.box == Box::Mirror)
+    if (slot.box == Box::Mirror || slot.box == Box::Matrix)
         box.mirror = {data, samples, samples, 1, 1, 0};
     else
         box.handle = {data, samples, 1, 1, 0};
@@ -76,7 +95,7 @@ void fill(const Slot& slot, BoxStorage& box, void* data, int64_t n) {
 
 }  // namespace
 
-Block::Block(KernelObject* kernel) : kernel_(kernel) {
+Block::Block(KernelObject* kernel, int64_t n) : kernel_(kernel), n_(n) {
     Py_INCREF(kernel_);
     const std::size_t slots = kernel_->slots->size();
     if (slots > kInline) {
@@ -97,6 +116,11 @@ Block::~Block() {
 
 bool Block::allocate(std::size_t i) {
     const Slot& slot = (*kernel_->slots)[i];
+    if (slot.box == Box::Rows) {
+        const npy_intp columns = static_cast<npy_intp>(slot.width);
+        planes_[i] = PyArray_ZEROS(1, &columns, slot.typenum, 0);
+        return planes_[i] != nullptr;
+    }
     npy_intp dims[2] = {static_cast<npy_intp>(slot.width), static_cast<npy_intp>(n_)};
     const bool matrix = slot.box == Box::Mirror;
     planes_[i] = slot.zero ? PyArray_ZEROS(matrix ? 2 : 1, matrix ? dims : dims + 1, slot.typenum, 0)
@@ -118,7 +142,7 @@ bool Block::unfit_overlap() const {
             const char* other_end = other + PyArray_NBYTES(as_array(planes_[j]));
             if (other >= end || other_end <= begin) continue;
             if (begin == end || other == other_end) continue;
-            const bool same = other == begin && other_end == end && !slots[j].writes &&
+            const bool same = other == begin && other_end == end && !slots[j].writes && slots[j].is_plane() &&
                               slots[j].width == slots[i].width && slots[j].bytes == slots[i].bytes;
             if (!same || !kernel_->aliasable) return true;
         }
@@ -146,6 +170,23 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
             n_ = n;
             Py_INCREF(planes_[i] = value);
             fill(slot, box, PyArray_DATA(as_array(value)), n);
+        } else if (slot.is_buffer()) {
+            if (position[i] < 0 || !is_buffer_of(slot, values[position[i]], exact)) return Packed::Unfit;
+            Py_INCREF(planes_[i] = values[position[i]]);
+            PyArrayObject* array = as_array(planes_[i]);
+            fill(slot, box, PyArray_DATA(array), PyArray_DIM(array, PyArray_NDIM(array) - 1));
+            box.cell = PyArray_NBYTES(array);
+        } else if (slot.box == Box::Rows) {
+            // Only the first rows of a reduction have a width: that of its result.
+            if (slot.width == 0) continue;
+            if (position[i] < 0) {
+                if (door == Door::Bind) return Packed::Unfit;
+                omitted = true;
+            } else {
+                PyObject* value = values[position[i]];
+                if (door == Door::Run || !is_result_of(slot, value, exact)) return Packed::Unfit;
+                Py_INCREF(planes_[i] = value);
+            }
         } else if (slot.box == Box::Cell) {
             void* cell = &box.cell;
             box.cell = slot.cell;
@@ -165,6 +206,8 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
         const Slot& slot = slots[i];
         if (slot.box == Box::SampleCount) {
             boxes_[i].u32 = static_cast<plugin::Index>(n_);
+        } else if (slot.box == Box::Sink) {
+            boxes_[i].handle.samples = static_cast<uint64_t>(n_);
         } else if (slot.box == Box::Mirror && position[i] >= 0 && slot.width == n_ && slot.width > 1 &&
                    door != Door::Bind) {
             return Packed::Unfit;  // (w, w) reads both ways: the careful path decides
@@ -172,9 +215,17 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
     }
     if (omitted) {
         for (std::size_t i = 0; i < slots.size(); ++i) {
-            if (!slots[i].is_plane() || planes_[i]) continue;
+            const bool result = slots[i].box == Box::Rows && slots[i].width > 0;
+            if (!(slots[i].is_plane() || result) || planes_[i]) continue;
             if (!allocate(i)) return Packed::Error;
-            fill(slots[i], boxes_[i], PyArray_DATA(as_array(planes_[i])), n_);
+            if (!result) fill(slots[i], boxes_[i], PyArray_DATA(as_array(planes_[i])), n_);
+        }
+    }
+    if (!kernel_->reductions->empty()) {
+        if (n_ == 0) return Packed::Unfit;
+        if (!allocate_rows()) {
+            PyErr_NoMemory();
+            return Packed::Error;
         }
     }
     return unfit_overlap() ? Packed::Unfit : Packed::Yes;
@@ -196,15 +247,73 @@ PyObject* Block::results() const {
     return all;
 }
 
+bool Block::allocate_rows() {
+    const std::vector<Slot>& slots = *kernel_->slots;
+    const auto count = static_cast<std::size_t>((n_ + kRow - 1) / kRow);
+    std::size_t bytes = 0;
+    for (const Slot& slot : slots)
+        if (slot.box == Box::Rows) bytes += count * static_cast<std::size_t>(slot.cell);
+    rows_.reset(std::calloc(bytes, 1));
+    if (!rows_) return false;
+    char* next = static_cast<char*>(rows_.get());
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        if (slots[i].box != Box::Rows) continue;
+        boxes_[i].handle = {next, static_cast<uint64_t>(n_), 1, 1, 0};
+        boxes_[i].cell = static_cast<int64_t>(count) * slots[i].cell;
+        next += boxes_[i].cell;
+    }
+    outs_.clear();
+    for (const Reduction& reduction : *kernel_->reductions)
+        outs_.push_back(PyArray_DATA(as_array(planes_[reduction.rows[0]])));
+    return true;
+}
+
+template <class T>
+void Block::finish(const Reduction& reduction, T* out) const {
+    const int64_t count = (n_ + kRow - 1) / kRow;
+    for (std::size_t column = 0; column < reduction.rows.size(); ++column) {
+        const auto* rows = static_cast<const T*>(boxes_[reduction.rows[column]].handle.data);
+        const auto* lost =
+            reduction.lost.empty() ? nullptr : static_cast<const T*>(boxes_[reduction.lost[column]].handle.data);
+        out[column] = reduce::canonical(reduction.op, rows, lost, count);
+    }
+}
+
+void Block::finish() const {
+    for (std::size_t i = 0; i < outs_.size(); ++i) {
+        const Reduction& reduction = (*kernel_->reductions)[i];
+        if ((*kernel_->slots)[reduction.rows[0]].typenum == NPY_FLOAT)
+            finish(reduction, static_cast<float*>(outs_[i]));
+        else
+            finish(reduction, static_cast<double*>(outs_[i]));
+    }
+}
+
+int Block::traverse(visitproc visit, void* arg) const {
+    Py_VISIT(kernel_);
+    for (std::size_t i = 0; i < kernel_->slots->size(); ++i) Py_VISIT(planes_[i]);
+    return 0;
+}
+
 bool Block::intact(std::size_t* moved) const {
     const std::vector<Slot>& slots = *kernel_->slots;
     for (std::size_t i = 0; i < slots.size(); ++i) {
         if (!planes_[i]) continue;
-        int64_t n = 0;
         const Slot& slot = slots[i];
-        const void* packed = slot.box == Box::Mirror ? boxes_[i].mirror.data : boxes_[i].handle.data;
-        if (!is_plane_of(slot, planes_[i], false, &n) || n != (slot.box == Box::Cell ? 1 : n_) ||
-            PyArray_DATA(as_array(planes_[i])) != packed) {
+        const BoxStorage& box = boxes_[i];
+        PyArrayObject* array = as_array(planes_[i]);
+        int64_t n = 0;
+        if (slot.box == Box::Rows) {
+            if (is_result_of(slot, planes_[i], false) && std::ranges::find(outs_, PyArray_DATA(array)) != outs_.end())
+                continue;
+            *moved = i;
+            return false;
+        }
+        const bool alike = slot.is_buffer()
+                               ? is_buffer_of(slot, planes_[i], false) && PyArray_NBYTES(array) == box.cell
+                               : is_plane_of(slot, planes_[i], false, &n) && n == (slot.box == Box::Cell ? 1 : n_);
+        const void* packed = slot.box == Box::Mirror || slot.box == Box::Matrix ? box.mirror.data : box.handle.data;
+        if (!alike || PyArray_DATA(array) != packed) {
             *moved = i;
             return false;
         }

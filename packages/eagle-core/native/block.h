@@ -6,13 +6,15 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include "kernel.h"
 
 namespace eagle::core {
 
-/// A box and, behind a handle, the cell it may own.
+/// A box and, behind a handle, the cell it may own or the bytes of the buffer or rows it points at.
 struct alignas(8) BoxStorage {
     union {
         plugin::GRefMirror mirror;
@@ -31,7 +33,8 @@ enum class Door { Run, Call, Bind };
 /// Boxes, their addresses and the arrays made for omitted outputs. Small kernels pack on the stack.
 class Block {
 public:
-    explicit Block(KernelObject* kernel);
+    /// For n samples; -1 where the planes say how many.
+    explicit Block(KernelObject* kernel, int64_t n = -1);
     ~Block();
     Block(const Block&) = delete;
     Block& operator=(const Block&) = delete;
@@ -42,27 +45,36 @@ public:
     /// the slot takes (nothing is raised); Error: a Python exception is set. Omitted planes are allocated.
     Packed pack(PyObject* const* values, const int16_t* position, Door door, const Cut& cut);
 
+    KernelObject* kernel() const { return kernel_; }
     const void* const* params() const { return params_; }
     int64_t n() const { return n_; }
-    /// The plane of slot i, borrowed; null for anything else.
+    /// The plane of slot i, or the result of a reduction, borrowed; null for anything else.
     PyObject* plane(std::size_t i) const { return planes_[i]; }
+    /// Reduces the rows a launch left; without the GIL.
+    void finish() const;
     /// New reference: the one result, or {name: plane}.
     PyObject* results() const;
     /// Whether every plane is still what was packed; else the slot that is not.
     bool intact(std::size_t* moved) const;
+    int traverse(visitproc visit, void* arg) const;
 
 private:
     static constexpr std::size_t kInline = 16;
 
+    template <class T>
+    void finish(const Reduction& reduction, T* out) const;
     bool unfit_overlap() const;
     bool allocate(std::size_t i);
+    bool allocate_rows();
 
     KernelObject* kernel_;
-    int64_t n_ = -1;
+    int64_t n_;
     BoxStorage inline_boxes_[kInline];
     const void* inline_params_[kInline];
     PyObject* inline_planes_[kInline];
     std::unique_ptr<char[]> heap_;
+    std::unique_ptr<void, void (*)(void*)> rows_{nullptr, std::free};
+    std::vector<void*> outs_;  ///< where each reduction goes
     BoxStorage* boxes_ = inline_boxes_;
     const void** params_ = inline_params_;
     PyObject** planes_ = inline_planes_;

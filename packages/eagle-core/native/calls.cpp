@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bindings.h"
+#include "checked.h"
 #include "numpy_api.h"
 
 namespace eagle::core {
@@ -59,6 +60,22 @@ bool pack_exactly(Block& block, PyObject* values, const std::vector<int16_t>& po
     return packed == Block::Packed::Yes;
 }
 
+bool launch(const Block& block, const Cut& cut, const Caller& caller) {
+    KernelObject* kernel = block.kernel();
+    if (kernel->reductions->empty()) return launch(kernel, block.params(), block.n(), cut, caller);
+    if (checking()) {
+        if (!launch_checked(kernel, block.params(), block.n(), cut, caller, kRow)) return false;
+        block.finish();
+        return true;
+    }
+    eagle_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = launch_released(kernel, block.params(), block.n(), cut);
+    if (status == EAGLE_OK) block.finish();
+    Py_END_ALLOW_THREADS;
+    return passed(kernel, status);
+}
+
 namespace {
 
 /// cut(parts, given, n): the partitions of n samples as (base, count, n) triples.
@@ -83,27 +100,7 @@ PyObject* cut_samples(PyObject*, PyObject* args) {
     });
 }
 
-/// execute(kernel, values, parts, given): the launch behind the careful path. Returns nothing; the planes are written.
-PyObject* execute(PyObject*, PyObject* args) {
-    PyObject *kernel, *values, *given;
-    long long parts;
-    if (!PyArg_ParseTuple(args, "O!O!LO!:execute", KernelType, &kernel, &PyTuple_Type, &values, &parts, &PyTuple_Type,
-                          &given))
-        return nullptr;
-    return guarded([&]() -> PyObject* {
-        Cut cut;
-        std::vector<int16_t> position;
-        auto* typed = reinterpret_cast<KernelObject*>(kernel);
-        if (!read_cut(parts, given, cut) || !read_values(typed, values, position)) return nullptr;
-        Block block(typed);
-        if (!pack_exactly(block, values, position, cut)) return nullptr;
-        if (!launch(typed, block.params(), block.n(), cut)) return nullptr;
-        Py_RETURN_NONE;
-    });
-}
-
 PyMethodDef functions[] = {
-    {"execute", execute, METH_VARARGS, nullptr},
     {"cut", cut_samples, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -112,7 +109,7 @@ PyMethodDef functions[] = {
 
 bool register_calls(PyObject* module) {
     return _import_array() >= 0 && add_kernel_type(module) && add_runs(module) && add_launches(module) &&
-           PyModule_AddFunctions(module, functions) == 0;
+           add_checks(module) && PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace eagle::core

@@ -23,6 +23,9 @@ bool read_cut(long long parts, PyObject* given, Cut& cut);
 bool read_values(const KernelObject* kernel, PyObject* values, std::vector<int16_t>& position);
 bool pack_exactly(Block& block, PyObject* values, const std::vector<int16_t>& position, const Cut& cut);
 
+/// Launches what is packed and finishes its reductions. false with an exception set.
+bool launch(const Block& block, const Cut& cut, const Caller& caller);
+
 /// self.<method>(*args, **names)
 PyObject* careful(PyObject* self, PyObject* method, PyObject* const* args, Py_ssize_t given, PyObject* names);
 

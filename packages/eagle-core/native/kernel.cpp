@@ -7,6 +7,8 @@
 #include <new>
 
 #include "bindings.h"
+#include "calls.h"
+#include "checked.h"
 #include "numpy_api.h"
 
 namespace eagle::core {
@@ -34,20 +36,27 @@ int64_t samples_to_line(const KernelObject* kernel, const void* const* params, i
     return before == 0 || before % size != 0 ? 0 : static_cast<int64_t>((kLine - before) / size);
 }
 
-/// One seam launch a partition, after one of the samples up to a cache line. A serial kernel's range ascends in pieces
-/// that each count as one.
-eagle_status run(const KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
+eagle_launch_desc describe(const KernelObject* kernel, uint64_t entry, const void* const* params, int64_t n) {
     eagle_launch_desc desc{};
     desc.struct_size = sizeof desc;
     desc.device = -1;
-    desc.block = kernel->serial ? kOnePiece : kernel->pace->grain(kernel->bytes_per_sample);
-    desc.function = kernel->entry;
+    desc.block = kOnePiece;
+    desc.function = entry;
     desc.params = reinterpret_cast<const uint64_t*>(params);
     desc.nparams = static_cast<int64_t>(kernel->slots->size());
     desc.n_samples = n;
+    return desc;
+}
+
+/// One seam launch a partition, after one of the samples up to a cache line. A serial kernel's range ascends in pieces
+/// that each count as one.
+eagle_status run(const KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
+    eagle_launch_desc desc = describe(kernel, kernel->entry, params, n);
+    if (!kernel->serial) desc.block = kernel->pace->grain(kernel->bytes_per_sample * kernel->box.lanes);
     const auto run_device = kernel->seam->fn.run_device;
-    for (int64_t i = 0, parts = cut.filled(n); i < parts; ++i) {
-        const plugin::Partition part = cut.at(i, n);
+    const int64_t threads = threads_of(kernel, params, n);
+    for (int64_t i = 0, parts = cut.filled(threads); i < parts; ++i) {
+        const plugin::Partition part = cut.at(i, threads);
         const int64_t most = kernel->serial ? int64_t{kOnePiece} : part.count;
         const int64_t lead = part.count >= kWorthAligning ? samples_to_line(kernel, params, part.base) : 0;
         for (int64_t done = 0; done < part.count; done += desc.count) {
@@ -68,16 +77,22 @@ double ns_since(Clock::time_point start) {
 
 }  // namespace
 
+int64_t threads_of(const KernelObject* kernel, const void* const* params, int64_t n) {
+    if (kernel->live < 0) return kernel->box.threads(n);
+    const auto* count = static_cast<const plugin::ScalarHandle*>(params[kernel->live]);
+    return std::min<int64_t>(n, *static_cast<const uint32_t*>(count->data));
+}
+
 void Pace::learn(int64_t n, double ns) {
     // The last launch tells: one that was interrupted is corrected by the next, which is then timed too.
     if (n <= 0) return;
-    cost_.store(static_cast<float>(std::max(ns - kLaunchNs, 0.0) / static_cast<double>(n)), relaxed);
-    seen_.store(n, relaxed);
+    const auto samples = static_cast<uint32_t>(std::min<int64_t>(n, std::numeric_limits<uint32_t>::max()));
+    last_.store({samples, static_cast<float>(std::max(ns - kLaunchNs, 0.0) / static_cast<double>(n))}, relaxed);
 }
 
 uint32_t Pace::grain(int64_t bytes_per_sample) const {
     double samples = static_cast<double>(kPieceBytes) / static_cast<double>(std::max<int64_t>(bytes_per_sample, 1));
-    const float cost = cost_.load(relaxed);
+    const float cost = last_.load(relaxed).cost;
     if (cost > 0) samples = std::min(samples, kPieceNs / static_cast<double>(cost));
     return static_cast<uint32_t>(std::max(samples, 64.0));
 }
@@ -88,25 +103,24 @@ plugin::Partition Cut::at(int64_t i, int64_t n) const {
     return {i * each + std::min(i, longer), each + (i < longer), n};
 }
 
-bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
-    if (n <= 0) return true;
-    Pace& pace = *kernel->pace;
-    eagle_status status;
-    if (pace.brief(n)) {
-        if (pace.due()) {
-            const auto start = Clock::now();
-            status = run(kernel, params, n, cut);
-            pace.learn(n, ns_since(start));
-        } else {
-            status = run(kernel, params, n, cut);
-        }
-    } else {
-        Py_BEGIN_ALLOW_THREADS;
-        const auto start = Clock::now();
-        status = run(kernel, params, n, cut);
-        pace.learn(n, ns_since(start));
-        Py_END_ALLOW_THREADS;
-    }
+eagle_status launch_released(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
+    if (n <= 0) return EAGLE_OK;
+    const auto start = Clock::now();
+    const eagle_status status = run(kernel, params, n, cut);
+    kernel->pace->learn(n, ns_since(start));
+    return status;
+}
+
+eagle_status launch_entry(const KernelObject* kernel, uint64_t entry, const void* const* params,
+                          const plugin::Partition& part) {
+    eagle_launch_desc desc = describe(kernel, entry, params, part.nSamples);
+    desc.base = part.base;
+    desc.count = part.count;
+    int32_t launched = 0;
+    return kernel->seam->fn.run_device(&desc, &launched);
+}
+
+bool passed(const KernelObject* kernel, eagle_status status) {
     if (status == EAGLE_OK) return true;
     try {
         kernel->seam->check(status);
@@ -116,19 +130,37 @@ bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cu
     return false;
 }
 
+bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, const Caller& caller) {
+    if (n <= 0) return true;
+    if (checking()) [[unlikely]]
+        return launch_checked(kernel, params, n, cut, caller);
+    Pace& pace = *kernel->pace;
+    eagle_status status;
+    if (!pace.brief(n)) {
+        Py_BEGIN_ALLOW_THREADS;
+        status = launch_released(kernel, params, n, cut);
+        Py_END_ALLOW_THREADS;
+    } else if (pace.due()) {
+        status = launch_released(kernel, params, n, cut);
+    } else {
+        status = run(kernel, params, n, cut);
+    }
+    return passed(kernel, status);
+}
+
 // ---- _core.Kernel ------------------------------------------------------------------------------------------------
 
 namespace {
 
-/// (name, box, typenum, width, cell, writes, result, zero, run_omits, call_omits)
+/// (name, role, box, typenum, width, cell, writes, result, zero, run_omits, call_omits)
 bool read_slot(PyObject* item, Slot& slot) {
     int box, writes, result, zero, run_omits, call_omits;
     long long width, cell;
-    PyObject* name;
-    if (!PyArg_ParseTuple(item, "UiiLLppppp", &name, &box, &slot.typenum, &width, &cell, &writes, &result, &zero,
-                          &run_omits, &call_omits))
+    PyObject *name, *role;
+    if (!PyArg_ParseTuple(item, "UUiiLLppppp", &name, &role, &box, &slot.typenum, &width, &cell, &writes, &result,
+                          &zero, &run_omits, &call_omits))
         return false;
-    if (box < 0 || box > static_cast<int>(Box::Cell) || width < 1) {
+    if (box < 0 || box > static_cast<int>(Box::Rows) || width < (box == static_cast<int>(Box::Rows) ? 0 : 1)) {
         PyErr_Format(PyExc_ValueError, "_core.Kernel: slot %R: box %d of width %lld is none", name, box, width);
         return false;
     }
@@ -136,10 +168,11 @@ bool read_slot(PyObject* item, Slot& slot) {
     slot.width = width;
     slot.cell = cell;
     slot.bytes = 0;
-    if (slot.is_plane()) {
+    if (!slot.is_uniform() && slot.box != Box::SampleCount) {
         PyArray_Descr* descr = PyArray_DescrFromType(slot.typenum);
         if (!descr) return false;
         slot.bytes = static_cast<int64_t>(PyDataType_ELSIZE(descr)) * width;
+        if (slot.box == Box::Rows) slot.cell = PyDataType_ELSIZE(descr);
         Py_DECREF(descr);
     }
     slot.writes = writes;
@@ -150,6 +183,7 @@ bool read_slot(PyObject* item, Slot& slot) {
     Py_INCREF(name);
     PyUnicode_InternInPlace(&name);
     slot.name = name;
+    slot.role = Py_NewRef(role);
     return true;
 }
 
@@ -158,9 +192,14 @@ void kernel_dealloc(PyObject* self) {
     auto* kernel = reinterpret_cast<KernelObject*>(self);
     PyObject_GC_UnTrack(self);
     if (kernel->slots)
-        for (Slot& slot : *kernel->slots) Py_DECREF(slot.name);
+        for (Slot& slot : *kernel->slots) {
+            Py_DECREF(slot.name);
+            Py_DECREF(slot.role);
+        }
     delete kernel->slots;
+    delete kernel->reductions;
     delete kernel->pace;
+    Py_CLEAR(kernel->name);
     Py_CLEAR(kernel->backend);
     Py_CLEAR(kernel->keepalive);
     type->tp_free(self);
@@ -175,14 +214,52 @@ int kernel_traverse(PyObject* self, visitproc visit, void* arg) {
     return 0;
 }
 
+/// The indices of slots that hold rows.
+bool read_rows(const KernelObject* kernel, PyObject* tuple, std::vector<std::size_t>& rows) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+        const std::size_t slot = PyLong_AsSize_t(PyTuple_GET_ITEM(tuple, i));
+        if (PyErr_Occurred()) return false;
+        if (slot >= kernel->slots->size() || (*kernel->slots)[slot].box != Box::Rows) return false;
+        rows.push_back(slot);
+    }
+    return true;
+}
+
+/// ((op, rows, lost), ...)
+bool read_reductions(KernelObject* kernel, PyObject* reductions) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(reductions); ++i) {
+        int op;
+        PyObject *rows, *lost;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(reductions, i), "iO!O!", &op, &PyTuple_Type, &rows, &PyTuple_Type,
+                              &lost))
+            return false;
+        Reduction made{static_cast<reduce::Op>(op), {}, {}};
+        if (op < 0 || op > static_cast<int>(reduce::Op::Min) || !read_rows(kernel, rows, made.rows) ||
+            !read_rows(kernel, lost, made.lost) || made.rows.empty() ||
+            (!made.lost.empty() && made.lost.size() != made.rows.size())) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "_core.Kernel: a reduction without its rows");
+            return false;
+        }
+        kernel->reductions->push_back(std::move(made));
+    }
+    return true;
+}
+
 PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"backend", "entry", "slots", "keepalive", "serial", "aliasable", nullptr};
-    PyObject *backend, *slots, *keepalive;
+    static const char* names[] = {"name",      "backend", "entry", "slots",  "keepalive",  "serial",
+                                  "aliasable", "live",    "lanes", "stride", "reductions", nullptr};
+    PyObject *name, *backend, *slots, *keepalive, *reductions = nullptr;
     unsigned long long entry;
     int serial, aliasable;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OKO!Opp:Kernel", const_cast<char**>(names), &backend, &entry,
-                                     &PyTuple_Type, &slots, &keepalive, &serial, &aliasable))
+    long long live = -1, lanes = 1, stride = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOKO!Opp|LLLO!:Kernel", const_cast<char**>(names), &name, &backend,
+                                     &entry, &PyTuple_Type, &slots, &keepalive, &serial, &aliasable, &live, &lanes,
+                                     &stride, &PyTuple_Type, &reductions))
         return nullptr;
+    if (live < -1 || live >= PyTuple_GET_SIZE(slots) || lanes < 1 || stride < 1) {
+        PyErr_Format(PyExc_ValueError, "_core.Kernel: live %lld, lanes %lld, stride %lld", live, lanes, stride);
+        return nullptr;
+    }
     const Backend* seam = backend_from(backend);
     if (!seam) return nullptr;
     try {
@@ -198,15 +275,22 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     kernel->entry = entry;
     kernel->serial = serial;
     kernel->lead = -1;
+    kernel->live = live;
+    kernel->box = {lanes, stride};
     kernel->aliasable = aliasable;
+    Py_INCREF(kernel->name = name);
     Py_INCREF(kernel->backend = backend);
     Py_INCREF(kernel->keepalive = keepalive);
-    kernel->slots = new (std::nothrow) std::vector<Slot>;
-    kernel->pace = new (std::nothrow) Pace;
-    if (!kernel->slots || !kernel->pace) {
+    try {
+        kernel->pace = new Pace;
+        kernel->reductions = new std::vector<Reduction>;
+        kernel->slots = new std::vector<Slot>;
+        kernel->slots->reserve(static_cast<std::size_t>(PyTuple_GET_SIZE(slots)));
+    } catch (const std::bad_alloc&) {
         Py_DECREF(self);
         return PyErr_NoMemory();
     }
+    const bool reduces = reductions && PyTuple_GET_SIZE(reductions) > 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots); ++i) {
         Slot slot{};
         if (!read_slot(PyTuple_GET_ITEM(slots, i), slot)) {
@@ -214,10 +298,13 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
             return nullptr;
         }
         kernel->slots->push_back(slot);
-        kernel->bytes_per_sample += slot.bytes;
-        if (slot.is_plane() && slot.writes && kernel->lead < 0 && !serial) kernel->lead = i;
+        if (slot.is_plane()) kernel->bytes_per_sample += slot.bytes;
+        if (slot.is_plane() && slot.writes && kernel->lead < 0 && !serial && lanes == 1 && !reduces) kernel->lead = i;
     }
-    return self;
+    PyObject* made =
+        guarded([&]() -> PyObject* { return !reduces || read_reductions(kernel, reductions) ? self : nullptr; });
+    if (!made) Py_DECREF(self);
+    return made;
 }
 
 PyType_Slot kernel_slots[] = {

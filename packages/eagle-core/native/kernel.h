@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "eagle/plugin.h"
+#include "eagle/reduce/Canonical.h"
 #include "loader.h"
 
 namespace eagle::core {
@@ -23,24 +24,40 @@ enum class Box : int {
     Float32,  ///< a uniform by value
     Int64,    ///< a uniform by value
     SampleCount,
-    Cell,  ///< a one-cell buffer the block itself owns
+    Cell,    ///< a one-cell buffer the block itself owns
+    Table,   ///< a buffer with a length of its own
+    Matrix,  ///< `width` components with a number of columns of their own
+    Sink,    ///< a buffer with a length of its own that says it has the samples'
+    Rows,    ///< a reduction's partials, one for kRow samples; the block owns them
 };
 
+constexpr int64_t kRow = 32;  ///< samples that one row of a reduction covers
+
 struct Slot {
-    PyObject* name;  ///< interned, owned by the kernel
+    PyObject* name;  ///< interned, owned by the kernel, as the role
+    PyObject* role;
     Box box;
-    int typenum;      ///< numpy type number of a plane
-    int64_t width;    ///< components per sample of a plane
-    int64_t cell;     ///< start value of a Cell
-    int64_t bytes;    ///< plane bytes per sample
-    bool writes;      ///< the kernel writes the plane
-    bool result;      ///< run() returns the plane
-    bool zero;        ///< an omitted plane starts at zero (else it is wholly written)
-    bool run_omits;   ///< run() may leave it out
+    int typenum;     ///< numpy type number of a plane
+    int64_t width;   ///< components per sample of a plane; of the first Rows of a reduction those of its result, else 0
+    int64_t cell;    ///< start value of a Cell; bytes of one of the Rows
+    int64_t bytes;   ///< plane bytes per sample, or of a cell's own
+    bool writes;     ///< the kernel writes the plane
+    bool result;     ///< run() returns the plane
+    bool zero;       ///< an omitted plane starts at zero (else it is wholly written)
+    bool run_omits;  ///< run() may leave it out
     bool call_omits;  ///< the call form may leave it out
 
     bool is_plane() const { return box == Box::Handle || box == Box::Mirror; }
+    bool is_buffer() const { return box == Box::Table || box == Box::Matrix || box == Box::Sink; }
     bool is_uniform() const { return box == Box::Float64 || box == Box::Float32 || box == Box::Int64; }
+};
+
+/// A reduction over samples: the slots of its rows, and of what they lost, column by column. The slot of the first rows
+/// stands for the result, an array of the columns.
+struct Reduction {
+    reduce::Op op;
+    std::vector<std::size_t> rows;
+    std::vector<std::size_t> lost;  ///< empty: nothing is lost
 };
 
 /// What one launch costs, learned while launching. It decides who keeps the GIL and how small a piece may be, never a
@@ -51,9 +68,8 @@ public:
     static constexpr float kBriefNs = 1000;
 
     bool brief(int64_t n) const {
-        const float cost = cost_.load(std::memory_order_relaxed);
-        return cost >= 0 && cost * static_cast<float>(n) < kBriefNs &&
-               n <= kLikeIt * seen_.load(std::memory_order_relaxed);
+        const Timed last = last_.load(std::memory_order_relaxed);
+        return last.cost >= 0 && last.cost * static_cast<float>(n) < kBriefNs && n <= kLikeIt * int64_t{last.samples};
     }
     /// A brief launch is timed now and then, a long one always.
     bool due() { return (tick_.fetch_add(1, std::memory_order_relaxed) & 15) == 0; }
@@ -64,9 +80,22 @@ public:
 private:
     static constexpr int64_t kLikeIt = 16;  ///< a launch of so many times the samples is no longer like the one timed
 
-    std::atomic<int64_t> seen_{0};  ///< samples of the launch that was timed
-    std::atomic<float> cost_{-1};   ///< ns a sample; below 0: not known yet
+    struct Timed {
+        uint32_t samples;  ///< of the launch, or the most there can be
+        float cost;        ///< ns a sample; below 0: not known yet
+    };
+    static_assert(std::atomic<Timed>::is_always_lock_free);  // one word: the two belong together
+
+    std::atomic<Timed> last_{Timed{0, -1}};
     std::atomic<uint32_t> tick_{0};
+};
+
+/// How many samples a thread of the entry computes: `lanes` of them, `stride` apart (1 and 1: a thread is a sample).
+struct ThreadBox {
+    int64_t lanes = 1, stride = 1;
+
+    /// The threads that cover n samples; the ranges of a launch count them.
+    int64_t threads(int64_t n) const { return lanes == 1 ? n : (n + lanes * stride - 1) / (lanes * stride) * stride; }
 };
 
 /// The partitions of a plan: an even cut, or triples the user gave.
@@ -85,23 +114,46 @@ struct Cut {
 
 struct KernelObject {
     PyObject ob_base;
+    PyObject* name;
     PyObject* backend;    ///< _core.Backend
     PyObject* keepalive;  ///< whatever the entry points into
     const Backend* seam;
     uint64_t entry;
     int64_t bytes_per_sample;
-    int64_t lead;    ///< the slot whose plane a launch aligns to cache lines; -1: none
+    int64_t lead;  ///< the slot whose plane a launch aligns to cache lines; -1: none
+    int64_t live;  ///< the slot whose cell says how many samples, from the first, a launch covers; -1: none
+    ThreadBox box;
     bool serial;     ///< one ascending range on one thread
     bool aliasable;  ///< an input may be the very array of the output
     std::vector<Slot>* slots;
+    std::vector<Reduction>* reductions;
     Pace* pace;
 };
 
 extern PyTypeObject* KernelType;
 
+/// Who asked for a launch, for messages: an object and its method, or the text of a door and null.
+struct Caller {
+    PyObject* door;
+    const char* method;
+};
+
 /// Launches over every partition of n samples. GIL held on entry and exit, released in between unless the launch is
 /// brief. false with a Python exception set on failure.
-bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut);
+bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, const Caller& caller);
+
+/// The same without the GIL.
+eagle_status launch_released(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut);
+
+/// Any entry over one partition, in one piece on the calling thread.
+eagle_status launch_entry(const KernelObject* kernel, uint64_t entry, const void* const* params,
+                          const plugin::Partition& part);
+
+/// The threads of a launch: those that cover the samples, or the first of them that are live.
+int64_t threads_of(const KernelObject* kernel, const void* const* params, int64_t n);
+
+/// true for OK, else false with the exception of the kernel's backend set.
+bool passed(const KernelObject* kernel, eagle_status status);
 
 /// Registers _core.Kernel.
 bool add_kernel_type(PyObject* module);

@@ -1,7 +1,17 @@
 // A packed block, and launch.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "calls.h"
+#include "checked.h"
+#include "eagle/exec/Fork.h"
+#include "numpy_api.h"
 
 namespace eagle::core {
 
@@ -9,12 +19,87 @@ namespace {
 
 PyObject *str_launch, *str_moved;
 
-/// A packed block that several launches may use at once: rebinding swaps it, and each launch holds its own.
+/// Whose turn it is to use the scratch of a Bound. A child of fork() finds it free, whoever had it before.
+class Turn {
+public:
+    void take() {
+        const uint64_t mine = forks_.load(std::memory_order_relaxed) + 1;
+        uint64_t holder = 0;
+        while (!holder_.compare_exchange_strong(holder, mine, std::memory_order_acquire)) {
+            if (holder != 0 && holder != mine) continue;  // left behind by a fork: taken over
+            holder_.wait(holder, std::memory_order_relaxed);
+            holder = 0;
+        }
+    }
+    void give() {
+        holder_.store(0, std::memory_order_release);
+        holder_.notify_one();
+    }
+
+private:
+    std::atomic<uint64_t> holder_{0};  // 0: nobody, else one more than the forks its holder has seen
+    inline static std::atomic<uint64_t> forks_{0};
+    inline static const bool counted_ =
+        exec::atFork(nullptr, nullptr, [] { forks_.fetch_add(1, std::memory_order_relaxed); });
+};
+
+/// An array a stage clears, reduces or writes, and where it was when it was bound.
+struct Kept {
+    PyArrayObject* array;  // borrowed: the Bound holds it
+    char* data;
+
+    explicit Kept(PyObject* object)
+        : array(reinterpret_cast<PyArrayObject*>(object)), data(static_cast<char*>(PyArray_DATA(array))) {}
+    std::size_t bytes() const { return static_cast<std::size_t>(PyArray_NBYTES(array)); }
+};
+
+struct Fold {
+    uint64_t entry;
+    int64_t size;
+};
+
+/// One kernel of a program: what is zeroed before it, its launch, what is folded and reduced after it.
+struct Stage {
+    KernelObject* kernel;  // borrowed: the block holds it
+    Block block;
+    std::vector<Kept> clears;
+    std::vector<Fold> folds;
+
+    Stage(KernelObject* kernel, int64_t n) : kernel(kernel), block(kernel, n) {}
+
+    bool plain() const { return clears.empty() && folds.empty() && kernel->reductions->empty(); }
+    eagle_status run(const Cut& cut) const {
+        clear();
+        if (const eagle_status status = launch_released(kernel, block.params(), block.n(), cut)) return status;
+        return conclude();
+    }
+    /// run() with its launch checked, the GIL held. false with an exception set.
+    bool run_checked(const Cut& cut, const Caller& caller) const {
+        clear();
+        return launch_checked(kernel, block.params(), block.n(), cut, caller, kernel->reductions->empty() ? 1 : kRow) &&
+               passed(kernel, conclude());
+    }
+
+private:
+    void clear() const {
+        for (const Kept& plane : clears) std::memset(plane.data, 0, plane.bytes());
+    }
+    eagle_status conclude() const {
+        for (const Fold& fold : folds)
+            if (const eagle_status status = launch_entry(kernel, fold.entry, block.params(), {0, fold.size, fold.size}))
+                return status;
+        block.finish();
+        return EAGLE_OK;
+    }
+};
+
+/// What several launches may use at once: rebinding swaps it, and each launch holds its own.
 struct BoundObject {
     PyObject ob_base;
-    KernelObject* kernel;
-    Block* block;
+    PyObject* given;  // the tuple it was made of: keeps every array alive
+    std::vector<std::unique_ptr<Stage>>* stages;
     Cut* cut;
+    Turn* turn;
 };
 
 struct LaunchesObject {
@@ -24,40 +109,70 @@ struct LaunchesObject {
 
 PyTypeObject* BoundType = nullptr;
 
-/// _core.Bound(kernel, values, parts, given): `values` has one item a slot, None where the block makes its own.
+bool is_array(PyObject* object, int typenum) {
+    if (PyArray_Check(object)) {
+        auto* array = reinterpret_cast<PyArrayObject*>(object);
+        if (PyArray_ISCARRAY(array) && (typenum < 0 || PyArray_TYPE(array) == typenum)) return true;
+    }
+    PyErr_SetString(PyExc_ValueError, "_core.Bound: wanted a writable C-contiguous array");
+    return false;
+}
+
+/// (kernel, values, clears, folds): `values` has one item a slot, None where the block makes its own;
+/// `clears` are arrays, `folds` (entry, size) pairs.
+bool read_stage(PyObject* item, int64_t n, const Cut& cut, BoundObject* self) {
+    PyObject *object, *values, *clears, *folds;
+    if (!PyArg_ParseTuple(item, "O!O!O!O!", KernelType, &object, &PyTuple_Type, &values, &PyTuple_Type, &clears,
+                          &PyTuple_Type, &folds))
+        return false;
+    auto* kernel = reinterpret_cast<KernelObject*>(object);
+    std::vector<int16_t> position;
+    if (!read_values(kernel, values, position)) return false;
+    auto stage = std::make_unique<Stage>(kernel, n);
+    if (!pack_exactly(stage->block, values, position, cut)) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(clears); ++i) {
+        if (!is_array(PyTuple_GET_ITEM(clears, i), -1)) return false;
+        stage->clears.emplace_back(PyTuple_GET_ITEM(clears, i));
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(folds); ++i) {
+        unsigned long long entry;
+        long long size;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(folds, i), "KL", &entry, &size)) return false;
+        stage->folds.push_back({entry, size});
+    }
+    self->stages->push_back(std::move(stage));
+    return true;
+}
+
+/// _core.Bound(stages, n, parts, given): the kernels of a program, in order, over n samples.
 PyObject* bound_new(PyTypeObject* type, PyObject* args, PyObject*) {
-    PyObject *kernel, *values, *given;
-    long long parts;
-    if (!PyArg_ParseTuple(args, "O!O!LO!:Bound", KernelType, &kernel, &PyTuple_Type, &values, &parts, &PyTuple_Type,
-                          &given))
+    PyObject *stages, *given;
+    long long n, parts;
+    if (!PyArg_ParseTuple(args, "O!LLO!:Bound", &PyTuple_Type, &stages, &n, &parts, &PyTuple_Type, &given))
         return nullptr;
-    return guarded([&]() -> PyObject* {
-        Cut cut;
-        std::vector<int16_t> position;
-        if (!read_cut(parts, given, cut) || !read_values(reinterpret_cast<KernelObject*>(kernel), values, position))
-            return nullptr;
-        PyObject* object = type->tp_alloc(type, 0);
-        if (!object) return nullptr;
-        auto* self = reinterpret_cast<BoundObject*>(object);
-        Py_INCREF(kernel);
-        self->kernel = reinterpret_cast<KernelObject*>(kernel);
-        self->cut = new (std::nothrow) Cut(std::move(cut));
-        self->block = self->cut ? new (std::nothrow) Block(self->kernel) : nullptr;
-        if (!self->block) {
-            Py_DECREF(object);
-            return PyErr_NoMemory();
-        }
-        if (!pack_exactly(*self->block, values, position, *self->cut)) Py_CLEAR(object);
+    PyObject* object = type->tp_alloc(type, 0);
+    if (!object) return nullptr;
+    auto* self = reinterpret_cast<BoundObject*>(object);
+    PyObject* made = guarded([&]() -> PyObject* {
+        self->stages = new std::vector<std::unique_ptr<Stage>>;
+        self->cut = new Cut;
+        self->turn = new Turn;
+        if (!read_cut(parts, given, *self->cut)) return nullptr;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(stages); ++i)
+            if (!read_stage(PyTuple_GET_ITEM(stages, i), n, *self->cut, self)) return nullptr;
+        self->given = Py_NewRef(stages);
         return object;
     });
+    if (!made) Py_DECREF(object);
+    return made;
 }
 
 int bound_traverse(PyObject* object, visitproc visit, void* arg) {
     auto* self = reinterpret_cast<BoundObject*>(object);
     Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->kernel);
-    if (self->block)
-        for (std::size_t i = 0; i < self->kernel->slots->size(); ++i) Py_VISIT(self->block->plane(i));
+    Py_VISIT(self->given);
+    for (std::size_t i = 0; self->stages && i < self->stages->size(); ++i)
+        if (const int stopped = (*self->stages)[i]->block.traverse(visit, arg)) return stopped;
     return 0;
 }
 
@@ -65,18 +180,96 @@ void bound_dealloc(PyObject* object) {
     PyTypeObject* type = Py_TYPE(object);
     auto* self = reinterpret_cast<BoundObject*>(object);
     PyObject_GC_UnTrack(object);
-    delete self->block;
+    delete self->stages;
     delete self->cut;
-    Py_XDECREF(self->kernel);
+    delete self->turn;
+    Py_XDECREF(self->given);
     type->tp_free(object);
     Py_DECREF(type);
 }
 
+/// What the stages of a program write, as it was: a checked launch changes all of it or none.
+class Before {
+public:
+    explicit Before(const std::vector<std::unique_ptr<Stage>>& stages) {
+        for (const auto& stage : stages) {
+            for (std::size_t i = 0; i < stage->kernel->slots->size(); ++i)
+                if (PyObject* plane = stage->block.plane(i); plane && (*stage->kernel->slots)[i].writes)
+                    keep(Kept(plane));
+        }
+    }
+    void restore() const {
+        for (const auto& [plane, bytes] : planes_) std::copy(bytes.begin(), bytes.end(), plane.data);
+    }
+
+private:
+    void keep(const Kept& plane) { planes_.emplace_back(plane, std::vector(plane.data, plane.data + plane.bytes())); }
+
+    std::vector<std::pair<Kept, std::vector<char>>> planes_;
+};
+
+/// launch_bound() while somebody asks for checks.
+bool launch_bound_checked(BoundObject* bound, const Caller& caller) {
+    Py_BEGIN_ALLOW_THREADS;
+    bound->turn->take();
+    Py_END_ALLOW_THREADS;
+    const std::unique_ptr<Turn, void (*)(Turn*)> taken(bound->turn, [](Turn* turn) { turn->give(); });
+    const Before before(*bound->stages);
+    bool ok = true;
+    for (std::size_t i = 0; ok && i < bound->stages->size(); ++i)
+        ok = (*bound->stages)[i]->run_checked(*bound->cut, caller);
+    if (!ok) before.restore();
+    return ok;
+}
+
+/// Runs every stage. false with an exception set.
+bool launch_bound(BoundObject* bound, const Caller& caller) {
+    const auto& stages = *bound->stages;
+    if (stages.size() == 1 && stages[0]->plain())
+        return launch(stages[0]->kernel, stages[0]->block.params(), stages[0]->block.n(), *bound->cut, caller);
+    if (checking()) [[unlikely]]
+        return launch_bound_checked(bound, caller);
+    const KernelObject* kernel = nullptr;
+    eagle_status status = EAGLE_OK;
+    Py_BEGIN_ALLOW_THREADS;
+    bound->turn->take();
+    for (std::size_t i = 0; i < stages.size() && status == EAGLE_OK; ++i) {
+        kernel = stages[i]->kernel;
+        status = stages[i]->run(*bound->cut);
+    }
+    bound->turn->give();
+    Py_END_ALLOW_THREADS;
+    return passed(kernel, status);
+}
+
+/// The name of a plane that is no longer what was bound; null when all are.
+PyObject* moved_plane(const BoundObject* bound) {
+    for (const auto& stage : *bound->stages) {
+        std::size_t slot = 0;
+        if (!stage->block.intact(&slot)) return (*stage->kernel->slots)[slot].name;
+    }
+    return nullptr;
+}
+
+/// launch(door): of a call that packed for itself.
+PyObject* bound_launch(PyObject* object, PyObject* door) {
+    return guarded([&]() -> PyObject* {
+        if (!launch_bound(reinterpret_cast<BoundObject*>(object), {door, nullptr})) return nullptr;
+        Py_RETURN_NONE;
+    });
+}
+
+PyMethodDef bound_methods[] = {
+    {"launch", bound_launch, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyType_Slot bound_slots[] = {
-    {Py_tp_doc, const_cast<char*>("A packed argument block with the planes it points at.")},
+    {Py_tp_doc, const_cast<char*>("Packed argument blocks with the planes they point at.")},
     {Py_tp_new, reinterpret_cast<void*>(bound_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(bound_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(bound_traverse)},
+    {Py_tp_methods, bound_methods},
     {0, nullptr},
 };
 PyType_Spec bound_spec = {"eagle._core.Bound", sizeof(BoundObject), 0,
@@ -90,19 +283,12 @@ PyObject* launches_launch(PyObject* object, PyObject* const* args, Py_ssize_t gi
     }
     if (given || names) return guarded([&] { return careful(object, str_launch, args, given, names); });
     BoundObject* bound = self->bound;
-    std::size_t moved = 0;
-    if (!bound->block->intact(&moved)) {
-        PyObject* index = PyLong_FromSize_t(moved);
-        if (!index) return nullptr;
-        PyObject* result = PyObject_CallMethodOneArg(object, str_moved, index);
-        Py_DECREF(index);
-        return result;
-    }
+    if (PyObject* moved = moved_plane(bound)) return PyObject_CallMethodOneArg(object, str_moved, moved);
     Py_INCREF(bound);  // another thread may rebind while the GIL is released
-    const bool ok = launch(bound->kernel, bound->block->params(), bound->block->n(), *bound->cut);
+    PyObject* result =
+        guarded([&]() -> PyObject* { return launch_bound(bound, {object, "launch"}) ? Py_NewRef(Py_None) : nullptr; });
     Py_DECREF(bound);
-    if (!ok) return nullptr;
-    Py_RETURN_NONE;
+    return result;
 }
 
 PyObject* launches_set(PyObject* object, PyObject* bound) {

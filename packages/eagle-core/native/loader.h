@@ -19,7 +19,7 @@
 namespace eagle::core {
 
 /// The Python exception an Error becomes.
-enum class Raises { kRuntimeError, kValueError, kIndexError, kInteropError, kBackendUnavailable };
+enum class Raises { kRuntimeError, kValueError, kIndexError, kMemoryError, kInteropError, kBackendUnavailable };
 
 /// A failure of the seam or of its loading. The text may hold any bytes: it can quote a backend.
 class Error : public std::runtime_error {

@@ -80,7 +80,9 @@ PyObject* run_exact(RunsObject* self, PyObject* const* args, Py_ssize_t given, P
     if (!position) return nullptr;
     Block block(self->kernel);
     if (block.pack(args, position, door, *self->cut) != Block::Packed::Yes) return nullptr;
-    if (!launch(self->kernel, block.params(), block.n(), *self->cut)) return nullptr;
+    const Caller caller =
+        door == Door::Run ? Caller{reinterpret_cast<PyObject*>(self), "run"} : Caller{nullptr, nullptr};
+    if (!launch(block, *self->cut, caller)) return nullptr;
     if (door == Door::Run || self->returns == kRunResult) return block.results();
     if (self->returns >= 0) return Py_NewRef(block.plane(static_cast<std::size_t>(self->returns)));
     PyObject* all = block.results();

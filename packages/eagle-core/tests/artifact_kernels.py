@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """hawk kernels of every form, for the tests of artifacts."""
 
-from __future__ import annotations
-
 import hawk
 from hawk import (
     Grid,
@@ -70,12 +68,12 @@ def widened(x: Scalar, b: WideOut[Scalar]):
 
 
 @hawk.kernel
-def bins(k: Index, x: Scalar, acc: Mutable[bin:8]):
+def bins(k: Index, x: Scalar, acc: Mutable["bin":8]):
     hawk.scatter(acc)[k] += x
 
 
 @hawk.kernel
-def runs(k: Sorted[Index], x: Scalar, acc: Mutable[bin:8]):
+def runs(k: Sorted[Index], x: Scalar, acc: Mutable["bin":8]):
     hawk.scatter(acc)[k] += x
 
 

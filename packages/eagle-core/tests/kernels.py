@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import hawk
-from hawk import Matrix, Mutable, Param, Quat, Scalar, Terminated, Vector
+from hawk import Grid, Index, Matrix, Mutable, Param, Quat, Scalar, Table, Terminated, Vector
 from hawk.math import vec
 
 
@@ -77,6 +77,29 @@ def unread(x: Scalar, u: Scalar, a: Param) -> Scalar:
 
 
 @hawk.kernel
+def total(x: Scalar, s: Mutable[Scalar]):
+    s = hawk.sum(x)
+
+
+@hawk.kernel
+def product(lane: Grid["row", "column":64], a: Table["r", "k":16], b: Table["q":16, "c":64]) -> Scalar:
+    y = 0.0
+    for k in range(16):
+        y = y + a.at(r=lane.row, k=k) * b.at(q=k, c=lane.column)
+    return y
+
+
+@hawk.kernel
 def many(a0: Scalar, a1: Scalar, a2: Scalar, a3: Scalar, a4: Scalar, a5: Scalar, a6: Scalar, a7: Scalar, a8: Scalar,
          a9: Scalar, b0: Scalar, b1: Scalar, b2: Scalar, b3: Scalar, b4: Scalar, b5: Scalar, b6: Scalar, p: Param):
     return (a0 + a1, a2 + a3, a4 + a5, a6 + a7, a8 + a9, b0 + b1, b2 + b3, b4 + b5, b6 * p)
+
+
+@hawk.kernel
+def neighbour(x: Scalar, i: Index, y: Mutable[Scalar]):
+    y = x.at(i)
+
+
+@hawk.kernel
+def pulled(v: Vector[3], i: Index, u: Mutable[Vector[3]]):
+    u = v.at(i)

@@ -37,7 +37,7 @@ def _restore_threads() -> Any:
 
 
 def outputs(plan: Any) -> list[str]:
-    return [slot.name for slot in plan.host.signature.slots if slot.is_output]
+    return [slot.name for slot in plan.host.signature.arguments if slot.is_output]
 
 
 def run(plan: Any, form: Form, planes: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def test_bind_and_launch_equal_run(form: Form, dtype: type) -> None:
         planes = form.inputs(np.random.default_rng(n), n, dtype)
         expected = {name: bits(array) for name, array in form.expected(typed(form, planes, dtype)).items()}
         own = {name: plane.copy() for name, plane in planes.items()}
-        for slot in plan.host.signature.slots:
+        for slot in plan.host.signature.arguments:
             if slot.is_output:
                 own.setdefault(slot.name, np.full(slot.shape(n), np.nan, dtype))
         assert plan.bind(**own, **form.uniforms).launch() is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches beside other threads, after forks, and under signals."""
+"""Launches beside other threads, after forks and under signals; what is kept alive; memory that runs out."""
 
 from __future__ import annotations
 
@@ -211,6 +211,29 @@ time.sleep(0.1)
 """)
 
 
+def test_a_child_launches_what_the_parent_was_launching() -> None:
+    """The scratch of a bound reduction is free in a child, whoever had it when the process was forked."""
+    in_process("""
+import os, threading, warnings, numpy as np, eagle, kernels
+warnings.simplefilter("ignore")
+x, total = np.ones(500_000), np.zeros(1)
+bound, stop = eagle.deploy(kernels.total).bind(x=x, s=total), threading.Event()
+def work():
+    while not stop.is_set():
+        bound.launch()
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads: thread.start()
+for _ in range(40):
+    child = os.fork()
+    if child == 0:
+        bound.launch()
+        os._exit(0 if total[0] == 500_000 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+stop.set()
+for thread in threads: thread.join()
+""")
+
+
 def test_ctrl_c_stops_repeated_launches() -> None:
     x = np.zeros(2_000_000)
     bound = eagle.deploy(kernels.scale).bind(x=x, a=2.0, b=1.0, out=np.zeros_like(x))
@@ -270,3 +293,24 @@ def test_runs_leak_nothing() -> None:
     calls()
     gc.collect()
     assert (sys.getrefcount(x), sys.getrefcount(strays), sys.getrefcount(plan)) == before
+
+
+def test_a_kernel_that_finds_no_memory() -> None:
+    in_process("""
+import resource, sys
+from pathlib import Path
+from eagle import _core, backends
+backend, keepalive, name = backends.host(), object(), sys.intern("a name of its own")
+slots = ((name, name, 0, 12, 1, 0, False, False, False, False, False),) * 20_000_000
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+_, most = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (used + 500_000_000, most))
+before = [sys.getrefcount(o) for o in (backend, keepalive, name, slots)]
+try:
+    _core.Kernel(name, backend, 0, slots, keepalive, False, False)
+except MemoryError:
+    pass
+else:
+    raise AssertionError("there was memory")
+assert [sys.getrefcount(o) for o in (backend, keepalive, name, slots)] == before
+""")

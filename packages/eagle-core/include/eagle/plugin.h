@@ -40,10 +40,7 @@ struct Partition {
 /// A host entry of aether-abi/2: serial over [base, base + count).
 using HostEntry = void (*)(void* const* params, std::int64_t base, std::int64_t count, std::int64_t nSamples);
 
-/// What an artifact's `eagle_layout_sizes` must say, in this order.
-inline constexpr std::uint64_t kLayoutSizes[5] = {sizeof(GRefMirror), sizeof(ScalarHandle), sizeof(IntHandle),
-                                                  sizeof(Index), sizeof(Partition)};
-
+// What an artifact says in `eagle_layout_sizes`; eagle.abi compares.
 static_assert(sizeof(GRefMirror) == 40 && sizeof(ScalarHandle) == 32 && sizeof(Partition) == 24);
 static_assert(std::is_trivially_copyable_v<GRefMirror> && std::is_trivially_copyable_v<ScalarHandle>);
 

@@ -11,11 +11,19 @@ import sys
 from importlib import import_module
 
 from eagle import _core  # noqa: F401  a broken build shows at once
-from eagle.errors import ArgumentError, BackendUnavailable, BufferRefused, Busy, LayoutError, PerformanceWarning
+from eagle.errors import (
+    ArgumentError,
+    BackendUnavailable,
+    BufferRefused,
+    Busy,
+    LayoutError,
+    OutOfBounds,
+    PerformanceWarning,
+)
 
 __all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "LayoutError",
-           "PerformanceWarning", "Plan", "backends", "deploy", "exec", "load_bundle", "num_threads", "plan",
-           "set_num_threads"]
+           "OutOfBounds", "PerformanceWarning", "Plan", "backends", "deploy", "exec", "load_bundle", "num_threads",
+           "plan", "set_num_threads"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.

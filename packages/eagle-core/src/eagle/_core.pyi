@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eagle.errors import BackendUnavailable as BackendUnavailable
+
+FloatSamples = NDArray[np.float32] | NDArray[np.float64]
 
 class InteropError(ValueError): ...
 
@@ -38,9 +43,10 @@ class Module:
     def global_(self, name: str) -> tuple[int, int]: ...
 
 class Kernel:
-    def __new__(cls, backend: Backend, entry: int, slots: tuple[tuple[str, int, int, int, int, bool, bool, bool, bool,
-                                                                   bool], ...],
-                keepalive: object, serial: bool, aliasable: bool) -> Kernel: ...
+    def __new__(cls, name: str, backend: Backend, entry: int,
+                slots: tuple[tuple[str, str, int, int, int, int, bool, bool, bool, bool, bool], ...],
+                keepalive: object, serial: bool, aliasable: bool, live: int = -1, lanes: int = 1, stride: int = 1,
+                reductions: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...] = ()) -> Kernel: ...
 
 class Runs:
     def run(self, *, device: int | None = None, layout: str | None = None, **planes: Any) -> Any: ...
@@ -50,15 +56,19 @@ class Runs:
 class Calls(Runs):
     def __call__(self, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any: ...
 
+# kernel, values, clears, folds (entry, size)
+_Stage = tuple[Kernel, tuple[Any, ...], tuple[Any, ...], tuple[tuple[int, int], ...]]
+
 class Bound:
-    def __new__(cls, kernel: Kernel, values: tuple[Any, ...], parts: int, given: tuple[tuple[int, int, int], ...],
+    def __new__(cls, stages: tuple[_Stage, ...], n: int, parts: int, given: tuple[tuple[int, int, int], ...],
                 /) -> Bound: ...
+    def launch(self, door: str, /) -> None: ...
 
 class Launches:
     def launch(self, stream: Any = None, *, grid: int | None = None, block: int | None = None) -> None: ...
     def _set(self, bound: Bound, /) -> None: ...
 
 def keep_call(cls: type[Calls], /) -> type[Calls]: ...
+def ask_checks(by: int, /) -> None: ...
 def cut(parts: int, given: tuple[tuple[int, int, int], ...], n: int, /) -> tuple[tuple[int, int, int], ...]: ...
-def execute(kernel: Kernel, values: tuple[Any, ...], parts: int, given: tuple[tuple[int, int, int], ...],
-            /) -> None: ...
+def canonical(op: int, x: FloatSamples, comp: FloatSamples | None, /) -> float: ...  # op: 0 sum, 1 max, 2 min

@@ -7,8 +7,8 @@ A message reads ``<door>: <argument>: found <what>, wanted <what>; <next step>``
 
 from __future__ import annotations
 
-__all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "LayoutError", "PerformanceWarning",
-           "refusal", "shown"]
+__all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "LayoutError", "OutOfBounds",
+           "PerformanceWarning", "out_of_bounds", "refusal", "shown"]
 
 
 class ArgumentError(ValueError, TypeError):
@@ -31,6 +31,16 @@ class Busy(RuntimeError):
     """The object is running in another thread."""
 
 
+class OutOfBounds(IndexError):
+    """A kernel's index led outside a plane, in a launch that was checked (:func:`eagle.exec.checking`). No plane was
+    changed. Attributes: the plane's name, the element that was reached, counted from the plane's first, and the first
+    sample that does so, None where it is unknown."""
+
+    plane: str
+    element: int
+    sample: int | None
+
+
 class PerformanceWarning(UserWarning):
     """The call works, at a cost the caller can avoid."""
 
@@ -39,6 +49,25 @@ def refusal(door: str, argument: str, found: str, wanted: str, fix: str = "") ->
     """The text of a refusal."""
     text = f"{door}: {argument}: found {found}, wanted {wanted}"
     return f"{text}; {fix}" if fix else text
+
+
+def out_of_bounds(door: str, kernel: str, role: str, plane: str, access: str, element: int, length: int, rows: int,
+                  first: int, alike: int, stride: int, partition: tuple[int, int, int]) -> OutOfBounds:
+    """The exception of a checked launch. The plane has `length` elements in `rows`; `first` is the first of `alike`
+    samples, `stride` apart, that cannot be told apart, or negative."""
+    index = f" (index {element - 2**32})" if element >= 2**31 else ""
+    samples = "" if first < 0 else f" by sample {first}"
+    if samples and alike > 1:
+        samples = f" by one of the samples {first} to {first + (alike - 1) * stride}"
+        samples += f" in steps of {stride}" if stride > 1 else ""
+    wanted = f"0 to {length - 1}" if length else "none: the plane is empty"
+    if rows > 1:
+        wanted += f", counted over the {rows} rows"
+    error = OutOfBounds(refusal(
+        door, f"kernel {kernel!r}, {role} {plane!r}", f"{access} of element {element}{index}{samples}", wanted,
+        f"no plane was changed; partition (base, count, n) {partition}"))
+    error.plane, error.element, error.sample = plane, element, first if first >= 0 and alike == 1 else None
+    return error
 
 
 def shown(value: object, most: int = 80) -> str:

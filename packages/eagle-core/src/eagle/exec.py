@@ -7,16 +7,17 @@ import ctypes
 import math
 import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
-from eagle import backends
+from eagle import _core, backends
 from eagle.abi import ABI_TAG_V1, ABI_TAG_V2, LAYOUT_FIELDS, LAYOUT_SIZES, LAYOUT_SYMBOL
 from eagle.errors import BackendUnavailable, refusal, shown
 
 __all__ = ["ABI_TAG_V1", "ABI_TAG_V2", "ACCESS_CLASSES", "DeviceGroup", "DeviceKernel", "HostTeam", "LAYOUT_SYMBOL",
-           "Partition", "RankPartition", "Structure", "check_layout_sizes", "check_placement", "fold", "layout_sizes",
-           "num_threads", "set_num_threads"]
+           "Partition", "RankPartition", "Structure", "check_layout_sizes", "check_placement", "checking",
+           "fold", "layout_sizes", "num_threads", "set_num_threads"]
 
 MOST_THREADS = 1024
 MOST = 2**63 - 1
@@ -297,6 +298,22 @@ def set_num_threads(n: int) -> int:
     host memory.
     """
     return backends.host().team_size(_integer("eagle.set_num_threads", "n", n, least=1, most=MOST_THREADS))
+
+
+@contextmanager
+def checking() -> Iterator[None]:
+    """While it is open, every launch of the process is checked: an index outside its plane raises OutOfBounds.
+
+    A checked launch runs on one thread over copies of its planes, and copies back what it wrote; it gives the bits of
+    an unchecked one, and changes no plane when it raises. May be nested, and open in several threads.
+    ``EAGLE_CHECK=1``, read when eagle is imported, has the same effect for the whole process. POSIX only: elsewhere a
+    checked launch raises RuntimeError.
+    """
+    _core.ask_checks(1)
+    try:
+        yield
+    finally:
+        _core.ask_checks(-1)
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------

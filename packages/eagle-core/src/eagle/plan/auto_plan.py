@@ -3,41 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from eagle import _core
-from eagle.errors import ArgumentError, BufferRefused, refusal
+from eagle.errors import ArgumentError, LayoutError, refusal
 from eagle.exec import HostTeam
 from eagle.plan.bound import BoundPlan
-from eagle.plan.launching import run_planes
 from eagle.plan.plan import Plan, make_plan, results
+from eagle.plan.residency import residency
+from eagle.plan.signature import Signature
 
-__all__ = ["AutoPlan", "device_resident", "residency"]
+__all__ = ["AutoPlan"]
 
 DOOR = "eagle.deploy"
 RUN_RESULT, RETURN_TREE = -1, -2  # what the call form returns, as native/runs.cpp numbers it
-
-
-def device_resident(value: Any) -> bool:
-    """Whether `value` lives in a CUDA device's memory: it has a CUDA array interface. Never raises."""
-    try:
-        return getattr(value, "__cuda_array_interface__", None) is not None
-    except Exception:  # noqa: BLE001  a property of a foreign object may raise anything
-        return False
-
-
-def residency(planes: dict[str, Any], *, door: str = "eagle.plan.auto", what: str = "kernel") -> str:
-    """``"device"`` or ``"host"``: where these planes are.
-
-    Raises BufferRefused when they are on both sides, naming one of each, the door and the object.
-    """
-    sides = {name: device_resident(value) for name, value in planes.items()}
-    if len(set(sides.values())) > 1:
-        device, host = (next(name for name, side in sides.items() if side is wanted) for wanted in (True, False))
-        raise BufferRefused(refusal(door, f"{what}, planes {device!r} and {host!r}", "one on a device, one on the host",
-                                    "all on one side", "move one of them"))
-    return "device" if any(sides.values()) else "host"
 
 
 class AutoPlan(_core.Calls):
@@ -52,11 +32,15 @@ class AutoPlan(_core.Calls):
     use one AutoPlan.
     """
 
-    def __init__(self, plugin: Any, plan_kw: dict[str, Any], kernel: Any = None) -> None:
+    def __init__(self, plugin: Any, plan_kw: dict[str, Any], kernel: Any = None,
+                 variant: Callable[[tuple[Any, ...], dict[str, Any]],
+                                   tuple[AutoPlan | None, tuple[Any, ...], dict[str, Any]]] | None = None) -> None:
         self.plugin = plugin
         self.plan_kw = plan_kw
         self.kernel = kernel
         self._host: Plan | None = None
+        self._positional: tuple[str, ...] | None = None
+        self._variant = variant
         if getattr(plugin, "host_entry", None):
             self.host  # noqa: B018  made now: a kernel that cannot run is refused by deploy, and the first call is fast
 
@@ -65,8 +49,14 @@ class AutoPlan(_core.Calls):
         """The plan for host memory. ValueError when the plugin has no host entry."""
         if self._host is None:
             host = make_plan(DOOR, self.plugin, structure=HostTeam, **self.plan_kw)
-            self._arm(host.kernel_for(host.signature.slots), host.npartitions, host.partitions or (),
-                      self._order(host), self._returns(host))
+            self._positional = self._positions(host.signature)
+            if host.signature.plain and self._variant is None:
+                stage = host.signature.stages[0]
+                index = {slot.name: i for i, slot in enumerate(stage.slots)}
+                index |= {cell.name: index[cell.planes()[0]] for cell in stage.cells}
+                order = tuple(index[name] for name in self._positional or ()) \
+                    if index.keys() >= set(self._positional or ()) else ()
+                self._arm(host.kernels.first, host.npartitions, host.partitions or (), order, self._returns(index))
             self._host = host
         return self._host
 
@@ -75,17 +65,22 @@ class AutoPlan(_core.Calls):
 
         Raises BufferRefused for planes on both sides, ValueError for a side the kernel was not built for.
         """
-        uniforms = {slot.name for slot in self._host.signature.slots if slot.is_uniform} if self._host else set()
+        return self._select("AutoPlan.select", planes)
+
+    def _select(self, door: str, planes: dict[str, Any]) -> Plan:
+        uniforms = {slot.name for slot in self._host.signature.arguments if slot.is_uniform} if self._host else set()
         arrays = {name: value for name, value in planes.items() if name not in uniforms}
-        if residency(arrays, door=DOOR, what=f"kernel {self._name!r}") == "device":
-            raise ValueError(refusal(DOOR, f"kernel {self._name!r}", "planes on a device and no device entry",
+        if residency(arrays, door=door, what=f"kernel {self._name!r}") == "device":
+            raise ValueError(refusal(door, f"kernel {self._name!r}", "planes on a device and no device entry",
                                      f"planes on the host (targets: {list(self._targets)})",
                                      "bring them to the host, or build with targets=(\"host\", \"cuda\")"))
         return self.host
 
     def bind(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
         """:meth:`Plan.bind` of the plan that :meth:`select` picks."""
-        return self.select(planes).bind_by_name("AutoPlan.bind", args, device, layout, planes)
+        door = "AutoPlan.bind"
+        plan, args, planes = self._routed(door, args, planes)
+        return plan._select(door, planes).bind_by_name(door, args, device, layout, planes)
 
     def bind_args(self, args: Sequence[Any], kw: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name. Positions are the kernel's required parameters, in order.
@@ -126,44 +121,46 @@ class AutoPlan(_core.Calls):
         sides = (("host", "host_entry"), ("device", "device_function"))
         return tuple(side for side, entry in sides if getattr(self.plugin, entry, None))
 
-    @property
-    def _positional(self) -> tuple[str, ...] | None:
+    def _positions(self, signature: Signature) -> tuple[str, ...] | None:
         """The names positions stand for: the required parameters in order, then those that may be left out, where
         they stand behind all required ones. A position never has two meanings."""
         if self.kernel is None:
             return None
-        signature = self.host.signature
-        slots = {slot.name: slot for slot in signature.slots}
+        slots = {slot.name: slot for slot in signature.arguments}
         returned = set(_leaves(self.kernel.returns))
         names = [name for name in self.kernel.planes
                  if name not in returned and (name in slots or name in signature.unread)]
         required = [name for name in names if name not in slots or not slots[name].omissible("call")]
         return tuple(names if names[:len(required)] == required else required)
 
-    def _order(self, host: Plan) -> tuple[int, ...]:
-        """The slot of each position, as far as every position has one."""
-        if self.kernel is None:
-            return ()
-        self._host = host
-        index = {slot.name: i for i, slot in enumerate(host.signature.slots)}
-        positional = self._positional or ()
-        return tuple(index[name] for name in positional) if all(name in index for name in positional) else ()
-
-    def _returns(self, host: Plan) -> int:
+    def _returns(self, index: dict[str, int]) -> int:
         tree = self.kernel.returns if self.kernel is not None else None
         if tree is None:
             return RUN_RESULT
-        names = [slot.name for slot in host.signature.slots]
-        return names.index(tree) if isinstance(tree, str) else RETURN_TREE
+        return index[tree] if isinstance(tree, str) else RETURN_TREE
+
+    def _routed(self, door: str, args: tuple[Any, ...], kw: dict[str, Any],
+                ) -> tuple[AutoPlan, tuple[Any, ...], dict[str, Any]]:
+        """The plan for how these planes are given: this one, or that of a variant that reads some of them broadcast."""
+        if self._variant is None:
+            return self, args, kw
+        try:
+            plan, args, kw = self._variant(args, kw)
+        except ValueError as error:
+            raise LayoutError(f"{door}: {error}") from None
+        return plan or self, args, kw
 
     def _run(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
-        return self.select(planes).run_by_name("AutoPlan.run", args, device, layout, planes)
+        door = "AutoPlan.run"
+        plan, args, planes = self._routed(door, args, planes)
+        return plan._select(door, planes).run_by_name(door, args, device, layout, planes)
 
     def _call(self, /, *args: Any, device: int | None = None, layout: str | None = None, **kw: Any) -> Any:
         door = f"{self._name}()"
-        given = self.bind_args(args, kw)
-        chosen = self.select(given)
-        planes = run_planes(door, chosen, chosen.given(door, device, given), layout, "call")
+        plan, args, kw = self._routed(door, args, kw)
+        given = plan.bind_args(args, kw)
+        chosen = plan._select(door, given)
+        planes = chosen.run_planes(door, device, layout, given, "call")
         if self.kernel is not None and self.kernel.returns is not None:
             return self.returned(planes)
         return results(chosen.signature, planes)

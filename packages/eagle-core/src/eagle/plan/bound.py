@@ -11,7 +11,8 @@ from eagle import _core
 from eagle.errors import ArgumentError, BufferRefused, refusal, shown
 from eagle.exec import Partition
 from eagle.plan import values
-from eagle.plan.launching import samples_of, typed
+from eagle.plan.arguments import settle
+from eagle.plan.program import bind
 
 if TYPE_CHECKING:
     from eagle.plan.plan import Plan
@@ -27,8 +28,6 @@ class BoundPlan(_core.Launches):
     """
 
     def __init__(self, plan: Plan, door: str, given: dict[str, Any], layout: str | None) -> None:
-        values.check_layout(door, layout)
-        values.check_names(door, plan.signature, given, "bind")
         self._plan = plan
         self._layout = layout
         self._n: int | None = None
@@ -36,21 +35,13 @@ class BoundPlan(_core.Launches):
 
     def _adopt(self, door: str, given: dict[str, Any], layout: str | None) -> None:
         """Check every plane, then replace the packed block as a whole."""
-        signature = self._plan.signature
-        packed = {slot.name: values.slot_value(door, slot, given[slot.name], values.bound_plane)
-                  for slot in sorted(signature.slots, key=lambda slot: not slot.is_uniform) if slot.name in given}
-        n = samples_of(door, signature.slots, packed, layout, self._n)
-        self._plan.check_samples(door, n)
-        planes = {slot.name: packed[slot.name] for slot in signature.slots if slot.is_array and slot.name in packed}
-        for name in values.check_overlap(door, signature, planes):
-            raise BufferRefused(refusal(door, f"{name!r}", "an array that is also an output", "a separate array",
-                                        "the kernel may write a sample before it has read all of it"))
-        slots = tuple(typed(slot, packed.get(slot.name)) for slot in signature.slots)
-        bound = _core.Bound(self._plan.kernel_for(slots), tuple(packed.get(slot.name) for slot in slots),
-                            self._plan.npartitions, self._plan.partitions or ())
-        self._set(bound)
-        self._n = n
-        self._planes = {slot.name: given[slot.name] for slot in signature.slots if slot.name in given}
+        plan = self._plan
+        arguments = settle(door, plan.signature, given, layout, "bind", self._n)
+        plan.check_samples(door, arguments.n)
+        self._set(bind(plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ()))
+        self._n = arguments.n
+        self._extents = arguments.extents
+        self._planes = {name: given[name] for name in arguments.slots if name in given}
 
     @property
     def plan(self) -> Plan:
@@ -78,6 +69,25 @@ class BoundPlan(_core.Launches):
         """The ranges a launch runs, in order."""
         return self._plan.partitions_for(self.n)
 
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The kernels a launch runs, in order: several for one that reads a reduction over all samples."""
+        return tuple(str(stage.plugin.name) for stage in self._plan.signature.stages)
+
+    def device_capacity(self) -> int:
+        """The samples a device runs at once; 0 on a host plan."""
+        return 0
+
+    def persist_entry(self) -> None:
+        """The device entry that fetches samples until none is left; None on a host plan."""
+
+    def range_entry(self) -> None:
+        """The device entry that reports the steps it took; None on a host plan."""
+
+    def entry_reports(self) -> tuple[Any, ...]:
+        """What the device compiler said of each entry; empty on a host plan."""
+        return ()
+
     def __repr__(self) -> str:
         return (f"BoundPlan({self._plan.signature.kernel!r}, {self._plan.structure}, n={self.n}, "
                 f"partitions={self._plan.npartitions}, names={list(self.names)})")
@@ -94,12 +104,12 @@ class BoundPlan(_core.Launches):
             if name not in self._planes:
                 raise ArgumentError(refusal(door, f"argument {name!r}", "a name that is not bound",
                                             f"one of {list(self.names)}"))
-        self._adopt(door, self._planes | changed, layout or self._layout)
+        self._adopt(door, self._planes | self._extents | changed, layout or self._layout)
         return self
 
     def clear(self, *names: str) -> None:
         """Fill bound output planes with zeros. Raises ArgumentError for other names."""
-        outputs = [slot.name for slot in self._plan.signature.slots if slot.is_output]
+        outputs = [slot.name for slot in self._plan.signature.arguments if slot.is_output]
         for name in names:
             if name not in outputs:
                 raise ArgumentError(refusal("BoundPlan.clear", f"name {name!r}", "no bound output",
@@ -121,8 +131,8 @@ class BoundPlan(_core.Launches):
                 raise ValueError(refusal(door, name, shown(given[name]), "None on a host plan", f"leave {name}= out"))
         self.launch()
 
-    def _moved(self, index: int) -> NoReturn:
-        slot = self._plan.signature.slots[index]
+    def _moved(self, name: str) -> NoReturn:
+        slot = next(slot for slot in self._plan.signature.arguments if slot.name == name)
         raise BufferRefused(refusal(
-            "BoundPlan.launch", f"{slot.role} {slot.name!r}", "an array that moved, changed its shape or became "
-            "read-only after it was bound", "the array as it was bound", f"call rebind({slot.name}=...)"))
+            "BoundPlan.launch", f"{slot.role} {name!r}", "an array that moved, changed its shape or became "
+            "read-only after it was bound", "the array as it was bound", f"call rebind({name}=...)"))

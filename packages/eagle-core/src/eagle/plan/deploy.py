@@ -100,6 +100,8 @@ def _deploy(kernels: list[Any], targets: Sequence[str] | None, cache_dir: Any, s
     from hawk import artifact
     from hawk.compile import default_cache_dir
 
+    for kernel in kernels:
+        _name_primal(kernel, targets, cache_dir, scalar_type, plan_kw)
     precision = scalar_type or "float64"
     built = tuple(targets) if targets is not None else ("host",)
     unique = list({id(kernel): kernel for kernel in kernels}.values())
@@ -117,11 +119,45 @@ def _deploy(kernels: list[Any], targets: Sequence[str] | None, cache_dir: Any, s
             raise ValueError(refusal(DOOR, f"kernel {kernel.name!r}", f"the units {sorted(plugins)}", "one entry",
                                      "plan the units one by one: eagle.load_bundle and eagle.plan.plan"))
         plugin = SimpleNamespace(**vars(plugins[kernel.name]))
-        slots = {name for _, name in plugin.arg_spec}
-        plugin.unread = frozenset(name for name in kernel.planes if name not in slots)
+        parts = getattr(plugin, "stage_plugins", None) or (plugin,)
+        slots = {name for part in parts for _, name in part.arg_spec} | (plugin.cells or {}).keys()
+        plugin.unread = frozenset(name for name, plane in kernel.planes.items()
+                                  if name not in slots and not getattr(plane, "grid", ()))
         plugin._hawk_source = (kernel, bundle.digest, cache_dir)
-        plans.append(AutoPlan(plugin, plan_kw, kernel))
+        plans.append(AutoPlan(plugin, plan_kw, kernel, _variants(kernel, targets, cache_dir, scalar_type, plan_kw)))
     return tuple(plans)
+
+
+def _name_primal(kernel: Any, targets: Sequence[str] | None, cache_dir: Any, scalar_type: str | None,
+                 plan_kw: dict[str, Any]) -> None:
+    """A derivative names the unit its kernel was built into: build that first."""
+    source = getattr(kernel.sinks, "source", None)
+    if is_hawk_kernel(source) and kernel.sinks.primal_unit is None:
+        primal = _deploy([source], targets, cache_dir, scalar_type, plan_kw)[0]
+        kernel.sinks.primal_unit = primal.plugin._hawk_source[1]
+
+
+def _variants(kernel: Any, targets: Sequence[str] | None, cache_dir: Any, scalar_type: str | None,
+              plan_kw: dict[str, Any]) -> Any:
+    """How a Grid kernel finds the plan for planes given broadcast; None for any other kernel.
+
+    hawk makes, and keeps, one variant of the kernel for each pattern of the axes its planes vary along.
+    """
+    if kernel.lane_space[0][0] is None or getattr(kernel, "broadcast", None):
+        return None
+    plans: dict[Any, AutoPlan] = {}
+
+    def route(args: tuple[Any, ...], kw: dict[str, Any]) -> tuple[AutoPlan | None, tuple[Any, ...], dict[str, Any]]:
+        from hawk._broadcast import route as pattern_of
+
+        chosen, args, kw = pattern_of(kernel, args, kw)
+        if chosen is kernel:
+            return None, args, kw
+        if chosen not in plans:
+            plans.setdefault(chosen, _deploy([chosen], targets, cache_dir, scalar_type, plan_kw)[0])
+        return plans[chosen], args, kw
+
+    return route
 
 
 def _key(kernels: list[Any], targets: tuple[str, ...], precision: str) -> str:

@@ -7,13 +7,14 @@ import operator
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from eagle import _core, backends
+from eagle import _core, roles
 from eagle.errors import ArgumentError, BufferRefused, refusal, shown
 from eagle.exec import HostTeam, Partition, Structure, check_placement
+from eagle.plan.arguments import settle
 from eagle.plan.bound import BoundPlan
-from eagle.plan.launching import run_planes
-from eagle.plan.signature import Signature, Slot, read_signature
-from eagle.plan.values import MOST_SAMPLES
+from eagle.plan.lanes import MOST_SAMPLES
+from eagle.plan.program import Kernels, bind
+from eagle.plan.signature import Signature, read_signature
 
 __all__ = ["Plan", "check_policy", "is_hawk_kernel", "make_plan", "plan", "read_cut", "results"]
 
@@ -38,7 +39,7 @@ class Plan(_core.Runs):
     gather: bool
     policy: str
     signature: Signature
-    _kernel: _core.Kernel
+    kernels: Kernels
     _fields = ("plugin", "structure", "access", "op", "partitions", "npartitions", "n_samples", "inner", "gather",
                "policy")
 
@@ -49,9 +50,9 @@ class Plan(_core.Runs):
         signature = read_signature(door, plugin, access)
         self.__dict__.update(plugin=plugin, structure=structure, access=access, op=op, partitions=partitions,
                              npartitions=npartitions, n_samples=n_samples, inner=inner, gather=gather, policy=policy,
-                             signature=signature)
-        self.__dict__["_kernel"] = self.kernel_for(signature.slots)
-        self._arm(self._kernel, npartitions, partitions or (), (), -1)
+                             signature=signature, kernels=Kernels(door, signature))
+        if signature.plain:
+            self._arm(self.kernels.first, npartitions, partitions or (), (), -1)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(refusal("Plan", name, "an assignment", "no change", "make another plan"))
@@ -70,15 +71,17 @@ class Plan(_core.Runs):
 
     def __repr__(self) -> str:
         cut = f"partitions={list(self.partitions)}" if self.partitions else f"npartitions={self.npartitions}"
-        return f"Plan({self.signature.kernel!r}, {self.structure}, {cut}, slots={self.signature.names})"
+        return f"Plan({self.signature.kernel!r}, {self.structure}, {cut}, arguments={self.signature.names})"
 
     def partitions_for(self, n: int) -> tuple[Partition, ...]:
         """The partitions of a run over `n` samples: the explicit ones, or an even cut with the larger parts first.
 
         Raises ValueError when the plan was made for another n.
         """
-        self.check_samples("Plan.partitions_for", _positive("Plan.partitions_for", "n", n, least=0))
-        return tuple(Partition(*p) for p in _core.cut(self.npartitions, self.partitions or (), n))
+        n = _positive("Plan.partitions_for", "n", n, least=0)
+        self.check_samples("Plan.partitions_for", n)
+        cut = _core.cut(self.npartitions, self.partitions or (), self.signature.stages[0].threads(n))
+        return tuple(Partition(base, count, n) for base, count, _ in cut)
 
     def check_samples(self, door: str, n: int) -> None:
         """Raise ValueError when the plan was made for another number of samples than `n`."""
@@ -105,7 +108,19 @@ class Plan(_core.Runs):
                     planes: dict[str, Any]) -> Any:
         """What :meth:`run` does, for the door named `door`."""
         self._refuse_positions(door, args, "run")
-        return results(self.signature, run_planes(door, self, self.given(door, device, planes), layout, "run"))
+        return results(self.signature, self.run_planes(door, device, layout, planes, "run"))
+
+    def run_planes(self, door: str, device: Any, layout: str | None, planes: dict[str, Any],
+                   mode: str) -> dict[str, Any]:
+        """Run over `planes` and return every plane by name; those that were given are the caller's own objects.
+
+        `mode` ("run" or "call") says what may be left out. Raises as :meth:`run` says, before anything is written.
+        """
+        given = self.given(door, device, planes)
+        arguments = settle(door, self.signature, given, layout, mode)
+        self.check_samples(door, arguments.n)
+        bind(self.signature, self.kernels, arguments, self.npartitions, self.partitions or ()).launch(door)
+        return arguments.made | {name: given[name] for name in arguments.slots if name in given}
 
     def _refuse_positions(self, door: str, args: tuple[Any, ...], omissible: str) -> None:
         if args:
@@ -122,21 +137,10 @@ class Plan(_core.Runs):
     def _run(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
         return self.run_by_name("Plan.run", args, device, layout, planes)
 
-    def kernel_for(self, slots: tuple[Slot, ...]) -> _core.Kernel:
-        """The prepared entry for these slots, which are the declared ones unless a plane declares no dtype."""
-        if "_kernel" in self.__dict__ and slots == self.signature.slots:
-            return self._kernel
-        return _core.Kernel(
-            backend=backends.host(), entry=self.plugin.host_entry,
-            slots=tuple((s.name, int(s.box), s.dtype.num, s.width, s.start, s.writes, s.is_output, s.zero,
-                         s.omissible("run"), s.omissible("call")) for s in slots),
-            keepalive=(self.plugin, getattr(self.plugin, "_keepalive", ())),
-            serial=self.access == "cross_sample_write", aliasable=self.signature.aliasable)
-
 
 def results(signature: Signature, planes: dict[str, Any]) -> Any:
     """What run returns of `planes`: the one output, or {name: output}."""
-    outputs = {slot.name: planes[slot.name] for slot in signature.slots if slot.is_output}
+    outputs = {slot.name: planes[slot.name] for slot in signature.arguments if slot.is_output}
     return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
 
@@ -168,7 +172,14 @@ def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure 
         if not hasattr(plugin, attribute):
             raise TypeError(refusal(door, "plugin", f"a {type(plugin).__name__} without {attribute}",
                                     "a loaded kernel", "load one with eagle.load_bundle, or use eagle.deploy"))
+    boxed = bool(getattr(plugin, "box", None))
+    if boxed and partitions is not None:
+        raise ValueError(refusal(door, "partitions", shown(partitions),
+                                 "None: a thread of this kernel computes several samples",
+                                 "pass npartitions=, or build the kernel with HAWK_BOX=0"))
     cut, npartitions, n_samples = read_cut(door, npartitions, partitions, n_samples)
+    if boxed:
+        cut = None  # threads are cut, not samples
     if npartitions > 1 and getattr(plugin, "abi_tag", None) == "aether-abi/1":
         raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a legacy aether-abi/1 plugin"))
     check_policy(door, policy)
@@ -180,6 +191,9 @@ def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure 
     if structure != HostTeam:
         raise ValueError(refusal(door, "structure", shown(structure), repr(HostTeam.name),
                                  "this version runs plans on the host"))
+    if npartitions > 1 and any(name == roles.ACTIVE_COUNT for _, name in plugin.arg_spec):
+        raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a kernel with an active set",
+                                 "leave npartitions= and partitions= out"))
     entry = getattr(plugin, "host_entry", None)
     if not isinstance(entry, int) or entry <= 0:
         raise ValueError(refusal(door, f"kernel {getattr(plugin, 'name', '')!r}", f"no host_entry ({entry!r})",

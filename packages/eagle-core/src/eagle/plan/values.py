@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,23 +18,20 @@ import numpy as np
 from eagle.errors import ArgumentError, BufferRefused, LayoutError, PerformanceWarning, refusal, shown
 from eagle.plan.signature import Signature, Slot
 
-__all__ = ["bound_plane", "caller_level", "check_layout", "check_names", "check_overlap", "check_shape", "input_plane",
-           "output_plane", "slot_value"]
+__all__ = ["bound_plane", "caller_level", "check_layout", "check_names", "check_overlap", "input_plane", "output_plane",
+           "slot_value"]
 
-MOST_SAMPLES = 2**32 - 1
 LAYOUTS = (None, "samples_last")
 
 
 def check_names(door: str, signature: Signature, given: Iterable[str], omissible: str) -> None:
     """Raise ArgumentError for names that are no slot's, and for slots `omissible` ("run", "call", "bind") requires."""
     given = set(given)
-    slots = {slot.name: slot for slot in signature.slots}
-    for name in given:
-        known = name in slots and slots[name].role != "nsamples"
-        if not known and name not in signature.unread:
-            raise ArgumentError(refusal(door, f"argument {name!r}", "a name the kernel does not declare",
-                                        f"one of {signature.names}"))
-    for slot in signature.slots:
+    known = {slot.name for slot in signature.arguments} | signature.unread
+    for name in sorted(given - known):
+        raise ArgumentError(refusal(door, f"argument {name!r}", "a name the kernel does not declare",
+                                    f"one of {[*signature.names, *sorted(signature.labels)]}", f"leave {name}= out"))
+    for slot in signature.arguments:
         if slot.name not in given and not slot.omissible(omissible):
             why = "; it is updated from its previous value" if slot.reads_prior else ""
             raise ArgumentError(refusal(door, f"{slot.role} {slot.name!r}", "nothing", f"a value for it{why}",
@@ -78,39 +75,6 @@ def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     raise TypeError(refusal(door, what, f"an object of {kind}", "a numpy array",
                             "convert it, for example with numpy.asarray"))
-
-
-def check_shape(door: str, slot: Slot, array: np.ndarray[Any, Any], layout: str | None) -> int:
-    """The samples of a component-major plane. LayoutError for any other shape."""
-    what, shape = _plane_text(slot), array.shape
-    wanted = "(n,)" if slot.box == 0 else f"({slot.width}, n)"
-    if slot.box == 0:
-        if len(shape) != 1:
-            raise LayoutError(refusal(door, what, f"shape {shape}", f"shape {wanted}"))
-    elif len(shape) != 2 or shape[0] != slot.width:
-        raise LayoutError(refusal(door, what, f"shape {shape}", f"shape {wanted}", _shape_fix(slot, shape)))
-    elif slot.width > 1 and shape[1] == slot.width and layout is None:
-        raise LayoutError(refusal(
-            door, what, f"shape {shape}, which reads as component-major with N = {shape[1]} and as sample-major with "
-            f"N = {shape[0]}", "a shape that says which axis holds the samples",
-            'pass layout="samples_last" when the samples are on the last axis'))
-    if shape[-1] > MOST_SAMPLES:
-        raise LayoutError(refusal(door, what, f"{shape[-1]} samples", f"at most {MOST_SAMPLES}",
-                                  "the index of a kernel has 32 bits; run it in several batches"))
-    return int(shape[-1])
-
-
-def _shape_fix(slot: Slot, shape: tuple[int, ...]) -> str:
-    if slot.writes and len(shape) == 2 and shape[1] == slot.width:
-        return f"planes are component-major; make it with np.empty({slot.shape(shape[0])})"
-    if len(shape) == 2 and shape[1] == slot.width:
-        return f"planes are component-major; pass np.ascontiguousarray({slot.name}.T)"
-    if slot.matrix and len(shape) == 3 and shape[:2] == slot.matrix:
-        return f"pass {slot.name}.reshape({slot.width}, -1)"
-    if shape == (slot.width,):
-        return (f"one sample is {slot.name}[:, None]; a value shared by n samples is "
-                f"np.repeat({slot.name}[:, None], n, axis=1)")
-    return ""
 
 
 def input_plane(door: str, slot: Slot, value: Any) -> Any:
@@ -281,12 +245,13 @@ def slot_value(door: str, slot: Slot, value: Any, plane: Callable[[str, Slot, An
     return word_plane(door, slot, value) if slot.is_word else plane(door, slot, value)
 
 
-def check_overlap(door: str, signature: Signature, planes: Mapping[str, np.ndarray[Any, Any]]) -> list[str]:
+def check_overlap(door: str, slots: Sequence[Slot], aliasable: bool,
+                  planes: Mapping[str, np.ndarray[Any, Any]]) -> list[str]:
     """The inputs that are the very array of an output they may not be read beside; a caller copies those or refuses.
 
     BufferRefused when planes share bytes in any other way, one of them written.
     """
-    slots = [slot for slot in signature.slots if slot.name in planes and planes[slot.name].nbytes]
+    slots = [slot for slot in slots if slot.name in planes and planes[slot.name].nbytes]
     ranges = {s.name: (planes[s.name].ctypes.data, planes[s.name].ctypes.data + planes[s.name].nbytes) for s in slots}
     shared: list[str] = []
     for written in (s for s in slots if s.writes):
@@ -296,9 +261,10 @@ def check_overlap(door: str, signature: Signature, planes: Mapping[str, np.ndarr
             (a, b), (c, d) = ranges[written.name], ranges[other.name]
             if c >= b or d <= a:
                 continue
-            alike = (written.width, written.dtype.itemsize) == (other.width, other.dtype.itemsize)
+            alike = written.is_plane and other.is_plane and (
+                (written.width, written.dtype.itemsize) == (other.width, other.dtype.itemsize))
             if (a, b) == (c, d) and alike and not other.writes:
-                if not signature.aliasable and other.name not in shared:
+                if not aliasable and other.name not in shared:
                     shared.append(other.name)
                 continue
             raise BufferRefused(refusal(door, f"{_plane_text(written)} and {_plane_text(other)}",

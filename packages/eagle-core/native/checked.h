@@ -1,0 +1,27 @@
+// Launches that report an index outside its plane instead of following it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <atomic>
+
+#include "kernel.h"
+
+namespace eagle::core {
+
+/// How many ask for checks: $EAGLE_CHECK and every eagle.exec.checking() that is open.
+inline std::atomic<int> checks_asked{0};
+
+inline bool checking() { return checks_asked.load(std::memory_order_relaxed) != 0; }
+
+/// What launch() does while somebody asks for checks: the same, on the calling thread and over copies of the planes.
+/// The entry cannot tell the `row` samples of a row apart.
+bool launch_checked(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, const Caller& caller,
+                    int64_t row = 1);
+
+/// Reads $EAGLE_CHECK; registers ask_checks.
+bool add_checks(PyObject* module);
+
+}  // namespace eagle::core

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The careful path of a call: what the caller gives becomes what every slot takes. Nothing is written here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eagle.errors import BufferRefused, LayoutError, PerformanceWarning, refusal
+from eagle.plan import values
+from eagle.plan.lanes import buffer_shape, plane_samples, read_extents, total_samples
+from eagle.plan.signature import Box, Signature, Slot, Use
+
+__all__ = ["Arguments", "settle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The checked arguments of a call over `n` samples."""
+
+    n: int
+    extents: dict[str, int]
+    packed: dict[str, Any]  #: what the slots take by name: flat arrays and numbers
+    slots: dict[str, Slot]  #: the arguments by name, with the dtype of the array where the plugin declares none
+    made: dict[str, np.ndarray[Any, Any]]  #: outputs the caller left out, as the caller gets them
+
+
+def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: str | None, mode: str,
+           n: int | None = None) -> Arguments:
+    """Check and convert the arguments of a call.
+
+    `mode` is "run" or "call", which convert and allocate, or "bind", which takes arrays as they are. `n` fixes the
+    samples. Raises as :meth:`Plan.run` says.
+    """
+    values.check_layout(door, layout)
+    extents = read_extents(door, signature, given)
+    values.check_names(door, signature, given.keys() - extents.keys(), mode)
+    packed = _read(door, signature, given, mode)
+    slots = {slot.name: _typed(slot, packed.get(slot.name)) for slot in signature.arguments}
+    planes = [slot for slot in slots.values() if slot.is_plane and slot.name in packed]
+    planes.sort(key=lambda slot: slot.is_output)
+    found = [(slot, plane_samples(door, signature.lanes, slot, packed[slot.name].shape, layout)) for slot in planes]
+    n = total_samples(door, signature, found, extents, n)
+    for slot in planes:
+        packed[slot.name] = _flat(packed[slot.name], slot.shape(n))
+    for slot in slots.values():
+        if slot.name in packed and not slot.is_plane and slot.is_array and not slot.is_word:
+            _check_buffer(door, signature, slot, packed, extents, n)
+    _share_nothing(door, signature, slots, packed, mode)
+    made = {} if mode == "bind" else _make(door, signature, slots, packed, extents, n)
+    return Arguments(n, extents, packed, slots, made)
+
+
+def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) -> dict[str, Any]:
+    """Each value as its slot takes it, shapes aside."""
+    # Uniforms first: reading one may run the caller's code, which must not change a plane that was checked. Then what
+    # is written: a read-only array is refused before anything is converted.
+    packed = {}
+    for slot in sorted(signature.arguments, key=lambda slot: (not slot.is_uniform, not slot.writes)):
+        if slot.name not in given:
+            if slot.is_uniform:
+                packed[slot.name] = slot.start
+            continue
+        if slot.use is Use.CELL and mode == "run":
+            raise BufferRefused(refusal(door, f"cell {slot.name!r}", "an array", "nothing: run returns a new one",
+                                        "leave it out; bind and the call form write one in place"))
+        read = values.bound_plane if mode == "bind" else values.output_plane if slot.writes else values.input_plane
+        packed[slot.name] = values.slot_value(door, slot, given[slot.name], read)
+    return packed
+
+
+def _typed(slot: Slot, value: Any) -> Slot:
+    """`slot` with the dtype of its array, where the plugin declares none."""
+    if slot.declared or value is None or slot.use is Use.NUMBER:
+        return slot
+    return replace(slot, dtype=value.dtype)
+
+
+def _flat(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The flat view of a plane given in the lane shape; the array itself where it is flat."""
+    return array if array.shape == shape else array.reshape(shape)
+
+
+def _check_buffer(door: str, signature: Signature, slot: Slot, packed: Mapping[str, Any], extents: dict[str, int],
+                  n: int) -> None:
+    """Refuse a buffer that is not as long as the kernel needs it."""
+    array, what = packed[slot.name], f"{slot.role} {slot.name!r}"
+    shape = buffer_shape(door, signature, slot, packed, extents, n)
+    if shape is not None and array.shape != shape:
+        raise LayoutError(refusal(door, what, f"shape {array.shape}", f"shape {shape}",
+                                  f"make it with np.zeros({shape}, {slot.dtype.name!r})" if slot.writes
+                                  else "pass an array of that shape"))
+    if array.ndim == 0:
+        raise LayoutError(refusal(door, what, "a 0-dimensional array", "at least one axis", f"{slot.name}.reshape(1)"))
+    if slot.box is Box.MATRIX and (array.ndim != 2 or array.shape[0] != slot.width):
+        raise LayoutError(refusal(door, what, f"shape {array.shape}", f"shape ({slot.width}, columns)",
+                                  f"pass {slot.name}.reshape({slot.width}, -1)"))
+    if slot.role == "wide_out" and shape is None and signature.access != "cross_sample_write" and array.size < n:
+        raise LayoutError(refusal(door, what, f"{array.size} cells", f"at least {n}, one for each sample",
+                                  f"make it with np.zeros({n}, {slot.dtype.name!r})"))
+    if slot.use is Use.MAP and n:
+        live = packed.get("active_count")
+        used = array[:n if live is None else min(int(live[0]), n)]
+        if used.size and (used.min() < 0 or used.max() >= n):
+            wrong = used[(used < 0) | (used >= n)][0]
+            raise ValueError(refusal(door, what, f"the sample {wrong}", f"samples 0 to {n - 1}",
+                                     "pass the indices of the samples that shall run"))
+        if used.size and np.bincount(used, minlength=n).max() > 1:
+            raise ValueError(refusal(door, what, "a sample twice", "each sample once", "pass np.unique of it"))
+    if slot.use is Use.OFFSETS and ((np.diff(array) < 0).any() or array[0] < 0 or array[-1] > n):
+        raise ValueError(refusal(door, what, str(array), f"offsets that never fall, from 0 to {n}",
+                                 "sort the samples by branch and pass where each branch begins"))
+
+
+def _share_nothing(door: str, signature: Signature, slots: Mapping[str, Slot], packed: dict[str, Any],
+                   mode: str) -> None:
+    """Refuse arrays that share bytes; run reads a copy of an input that is the very array of an output."""
+    planes = {name: packed[name] for name, slot in slots.items() if slot.is_array and name in packed}
+    for name in values.check_overlap(door, tuple(slots.values()), signature.aliasable, planes):
+        if mode == "bind":
+            raise BufferRefused(refusal(door, f"{name!r}", "an array that is also an output", "a separate array",
+                                        "the kernel may write a sample before it has read all of it"))
+        warnings.warn(f"{door}: {name!r} is also an output; the kernel reads a copy of it. Pass a separate output",
+                      PerformanceWarning, stacklevel=values.caller_level())
+        packed[name] = packed[name].copy()
+
+
+def _make(door: str, signature: Signature, slots: Mapping[str, Slot], packed: dict[str, Any],
+          extents: dict[str, int], n: int) -> dict[str, np.ndarray[Any, Any]]:
+    """The outputs and the mask that were left out, also put among `packed`."""
+    made: dict[str, np.ndarray[Any, Any]] = {}
+    for slot in slots.values():
+        if slot.name in packed or not (slot.is_output or slot.is_plane):
+            continue
+        if slot.is_plane:
+            lanes = signature.lanes
+            shape: tuple[int, ...] = (*slot.head, *lanes.shape(n))
+        else:
+            shape = buffer_shape(door, signature, slot, packed | made, extents, n) or (n,)
+        array = (np.zeros if slot.zero else np.empty)(shape, slot.dtype)
+        made[slot.name] = array
+        packed[slot.name] = _flat(array, slot.shape(n)) if slot.is_plane else array
+    return made

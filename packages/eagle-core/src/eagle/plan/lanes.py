@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many samples a call has, and the shapes that follow from it: lane axes, sinks with named axes, compact planes."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from eagle.errors import ArgumentError, LayoutError, refusal, shown
+from eagle.plan.signature import Lanes, Signature, Slot, Use
+
+__all__ = ["MOST_SAMPLES", "buffer_shape", "plane_samples", "read_extents", "total_samples"]
+
+MOST_SAMPLES = 2**32 - 1
+
+
+def read_extents(door: str, signature: Signature, given: Mapping[str, Any]) -> dict[str, int]:
+    """The extents among `given`, by label.
+
+    Raises ArgumentError for a label whose extent is declared and for ``n=``, TypeError and ValueError for what is no
+    positive integer.
+    """
+    lanes, slots = signature.lanes, {slot.name for slot in signature.arguments}
+    extents = {}
+    for name in given.keys() - slots:
+        if name in signature.labels:
+            extents[name] = _extent(door, name, given[name])
+        elif any(label == name for label, _ in lanes.axes):
+            extent = dict(lanes.axes)[name]
+            raise ArgumentError(refusal(door, f"argument {name!r}", shown(given[name]),
+                                        f"nothing: the kernel declares {name!r} as {extent}", f"leave {name}= out"))
+        elif name in ("n", "n_samples") and lanes.axes[0][0] is not None:
+            fix = f"pass {lanes.label}=..." if lanes.label else "leave it out: every axis is declared"
+            raise ArgumentError(refusal(door, f"argument {name!r}", shown(given[name]), f"extents by label ({lanes})",
+                                        fix))
+    return extents
+
+
+def _extent(door: str, label: str, value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        raise TypeError(refusal(door, f"extent {label!r}", shown(value), "a positive integer",
+                                f"pass {label}= as an int"))
+    extent = operator.index(value)
+    if not 1 <= extent <= MOST_SAMPLES:
+        raise ValueError(refusal(door, f"extent {label!r}", shown(extent), f"1 to {MOST_SAMPLES}",
+                                 f"pass the length of the axis as {label}="))
+    return extent
+
+
+def plane_samples(door: str, lanes: Lanes, slot: Slot, shape: tuple[int, ...], layout: str | None) -> int:
+    """The samples of a component-major plane, given flat or in the lane shape. LayoutError for any other shape."""
+    what, head = f"{slot.role} {slot.name!r}", slot.head
+    if len(lanes.axes) > 1 and len(shape) >= len(lanes.axes):
+        lane = shape[-len(lanes.axes):]
+        heads = (head, slot.matrix) if slot.matrix else (head,)
+        if shape[:-len(lanes.axes)] in heads:
+            if lane[1:] != tuple(extent for _, extent in lanes.axes[1:]) or lanes.axes[0][1] not in (None, lane[0]):
+                raise LayoutError(refusal(door, what, f"lane axes {lane}", f"those the kernel declares: {lanes}",
+                                          "reshape the array"))
+            return _count(door, what, math.prod(lane))
+    wanted = "(n,)" if not head else f"({slot.width}, n)"
+    if len(shape) != len(head) + 1 or shape[:len(head)] != head:
+        if len(lanes.axes) > 1:
+            wanted += f" or {(*head, *(label if extent is None else extent for label, extent in lanes.axes))}"
+        raise LayoutError(refusal(door, what, f"shape {shape}", f"shape {wanted}", _shape_fix(slot, shape)))
+    if slot.width > 1 and shape[1] == slot.width and layout is None:
+        raise LayoutError(refusal(
+            door, what, f"shape {shape}, which reads as component-major with N = {shape[1]} and as sample-major with "
+            f"N = {shape[0]}", "a shape that says which axis holds the samples",
+            'pass layout="samples_last" when the samples are on the last axis'))
+    if shape[-1] % lanes.row:
+        raise LayoutError(refusal(door, what, f"{shape[-1]} samples", f"a multiple of {lanes.row}",
+                                  f"the lanes of the kernel are {lanes}"))
+    return _count(door, what, shape[-1])
+
+
+def _count(door: str, what: str, n: int) -> int:
+    if n > MOST_SAMPLES:
+        raise LayoutError(refusal(door, what, f"{n} samples", f"at most {MOST_SAMPLES}",
+                                  "the index of a kernel has 32 bits; run it in several batches"))
+    return n
+
+
+def _shape_fix(slot: Slot, shape: tuple[int, ...]) -> str:
+    if slot.writes and len(shape) == 2 and shape[1] == slot.width:
+        return f"planes are component-major; make it with np.empty({slot.shape(shape[0])})"
+    if len(shape) == 2 and shape[1] == slot.width:
+        return f"planes are component-major; pass np.ascontiguousarray({slot.name}.T)"
+    if slot.matrix and len(shape) == 3 and shape[:2] == slot.matrix:
+        return f"pass {slot.name}.reshape({slot.width}, -1)"
+    if shape == (slot.width,):
+        return (f"one sample is {slot.name}[:, None]; a value shared by n samples is "
+                f"np.repeat({slot.name}[:, None], n, axis=1)")
+    return ""
+
+
+def total_samples(door: str, signature: Signature, planes: Iterable[tuple[Slot, int]], extents: Mapping[str, int],
+                  n: int | None) -> int:
+    """The samples of a call: `n` where that is fixed, else what its planes and extents say.
+
+    `planes` are the slots with a column a sample and their samples, the ones that decide first. Raises LayoutError when
+    they disagree, and when nothing tells.
+    """
+    lanes, told = signature.lanes, "as bound"
+    if n is None and lanes.total is not None:
+        n, told = lanes.total, f"the declared lanes {lanes}"
+    if lanes.label is not None and lanes.label in extents:
+        found, said = extents[lanes.label] * lanes.row, f"{lanes.label}={extents[lanes.label]}"
+        if n is not None and found != n:
+            raise LayoutError(refusal(door, said, f"{found} samples", f"{n}, {told}", f"leave {lanes.label}= out"))
+        n, told = found, f"as {said} says"
+    for slot, found in planes:
+        if n is None:
+            n, told = found, f"as {slot.name!r} has"
+        elif found != n:
+            raise LayoutError(refusal(door, f"{slot.role} {slot.name!r}", f"{found} samples", f"{n}, {told}",
+                                      "every plane of a call has the same number of samples"))
+    if n is None:
+        outputs = [f"{slot.name}=np.zeros({'n' if slot.width == 1 else (slot.width, 'n')})".replace("'", "")
+                   for slot in signature.arguments if slot.is_output and slot.is_plane]
+        fix = f"pass {lanes.label}=..." if lanes.label else f"pass an output, for example {outputs[0]}" if outputs \
+            else "run a kernel that has a plane with a value for each sample"
+        raise LayoutError(refusal(door, "planes", "none that tells the number of samples", "at least one plane", fix))
+    if signature.cells and n == 0:
+        raise LayoutError(refusal(door, "planes", "0 samples", "at least 1: the kernel reduces over samples",
+                                  "leave the call out"))
+    return n
+
+
+def buffer_shape(door: str, signature: Signature, slot: Slot, planes: Mapping[str, np.ndarray[Any, Any]],
+                 extents: dict[str, int], n: int) -> tuple[int, ...] | None:
+    """The shape a buffer with a length of its own must have; None where the caller's length serves.
+
+    A free axis takes its extent from the caller's array, and has it then for every other sink. Raises ArgumentError for
+    a free axis that nothing gives.
+    """
+    if slot.use is Use.CELL or slot.use in (Use.MIX, Use.OFFSETS):
+        return (slot.width,)
+    if slot.use is Use.LIVE:
+        return (1,)
+    if slot.use is Use.MAP:
+        return (n,)
+    if slot.kept is not None:
+        if not slot.kept:
+            return None
+        lanes = signature.lanes.shape(n)
+        return (slot.width, math.prod(extent for extent, kept in zip(lanes, slot.kept, strict=True) if kept))
+    if slot.axes is not None:
+        return _named_shape(door, signature, slot, planes.get(slot.name), extents, n)
+    if slot.like is not None and slot.like in planes:
+        return tuple(planes[slot.like].shape)
+    return None
+
+
+def _named_shape(door: str, signature: Signature, slot: Slot, array: np.ndarray[Any, Any] | None,
+                 extents: dict[str, int], n: int) -> tuple[int, ...]:
+    assert slot.axes is not None
+    lanes = signature.lanes
+    shape = list(slot.payload)
+    for i, (label, extent) in enumerate(slot.axes):
+        axis = len(slot.payload) + i
+        if extent is None and label == lanes.label:
+            extent = n // lanes.row
+        elif extent is None and label in extents:
+            extent = extents[label]
+        elif extent is None and array is not None and array.ndim == len(slot.payload) + len(slot.axes):
+            extent = extents.setdefault(label, array.shape[axis])
+        elif extent is None:
+            raise ArgumentError(refusal(door, f"{slot.role} {slot.name!r}", f"no extent of its axis {label!r}",
+                                        f"{label}=... or the plane itself", f"pass {label}="))
+        shape.append(extent)
+    return tuple(shape)

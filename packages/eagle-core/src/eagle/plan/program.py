@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels of a call with every buffer they need: what eagle owns beside what the caller gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from eagle import _core, backends
+from eagle.errors import refusal
+from eagle.plan.arguments import Arguments
+from eagle.plan.signature import Cell, Signature, Slot, Stage, Use
+
+__all__ = ["Kernels", "bind"]
+
+_OPS = {"sum": 0, "max": 1, "min": 2}  # as include/eagle/reduce/Canonical.h numbers them
+
+
+class Kernels:
+    """The prepared entries of a signature, one a stage."""
+
+    def __init__(self, door: str, signature: Signature) -> None:
+        self._signature = signature
+        self._declared = tuple(self._prepare(stage, stage.slots) for stage in signature.stages)
+        for stage in signature.stages:
+            for target in stage.companions.values():
+                if target not in (getattr(stage.plugin, "fold_entries", None) or {}):
+                    raise ValueError(refusal(door, f"kernel {signature.kernel!r}", f"no entry that folds {target!r}",
+                                             "one for every sink with a companion",
+                                             "load its bundle with eagle.load_bundle"))
+
+    @property
+    def first(self) -> _core.Kernel:
+        return self._declared[0]
+
+    def of(self, stage: int, slots: tuple[Slot, ...]) -> _core.Kernel:
+        """The entry for these slots, which are the declared ones unless a plane declares no dtype."""
+        declared = self._signature.stages[stage]
+        return self._declared[stage] if slots == declared.slots else self._prepare(declared, slots)
+
+    def _prepare(self, stage: Stage, slots: tuple[Slot, ...]) -> _core.Kernel:
+        plugin = stage.plugin
+        at = {slot.name: i for i, slot in enumerate(slots)}
+        live = [i for i, slot in enumerate(slots) if slot.use is Use.LIVE]
+        results = {cell.planes()[0]: cell for cell in stage.cells}
+        return _core.Kernel(
+            name=str(getattr(plugin, "name", None) or self._signature.kernel), backend=backends.host(),
+            entry=plugin.host_entry, slots=tuple(_packed(slot, results.get(slot.name)) for slot in slots),
+            keepalive=(plugin, getattr(plugin, "_keepalive", ())),
+            serial=plugin.exec_access == "cross_sample_write", aliasable=self._signature.aliasable,
+            live=live[0] if live else -1, lanes=stage.box[0], stride=stage.box[1],
+            reductions=tuple((_OPS[cell.op], tuple(at[name] for name in cell.planes()),
+                              tuple(at[name] for name in cell.lost())) for cell in stage.cells))
+
+
+def _packed(slot: Slot, cell: Cell | None) -> tuple[str, str, int, int, int, int, bool, bool, bool, bool, bool]:
+    """A slot as ``native/kernel.cpp`` reads it; the first rows of a cell go by the cell's name."""
+    result = slot.is_output or (cell is not None and not cell.internal)
+    return (cell.name if cell else slot.name, slot.role, int(slot.box), slot.dtype.num, slot.width, slot.start,
+            slot.writes, result, slot.zero, slot.omissible("run"), slot.omissible("call"))
+
+
+def bind(signature: Signature, kernels: Kernels, arguments: Arguments, npartitions: int,
+         partitions: Sequence[tuple[int, int, int]]) -> _core.Bound:
+    """Pack every stage over the arguments and over buffers of its own."""
+    buffers = arguments.packed | _owned(signature, arguments)
+    for cell in signature.cells:
+        result = np.zeros(cell.columns, signature.real) if cell.internal else buffers[cell.name]
+        buffers[cell.name] = result
+        for column, name in enumerate(cell.planes()):
+            buffers.setdefault(name, result[column:column + 1])
+    stages = []
+    for i, stage in enumerate(signature.stages):
+        slots = tuple(slot if slot.declared or slot.name not in arguments.slots
+                      else replace(slot, dtype=arguments.slots[slot.name].dtype) for slot in stage.slots)
+        results = {cell.planes()[0]: buffers[cell.name] for cell in stage.cells}
+        values = tuple(results.get(slot.name) if slot.use is Use.ROWS else buffers.get(slot.name) for slot in slots)
+        stages.append((kernels.of(i, slots), values, _clears(signature, i, buffers, arguments),
+                       _folds(signature, i, buffers, arguments)))
+    return _core.Bound(tuple(stages), arguments.n, npartitions, tuple(partitions))
+
+
+def _owned(signature: Signature, arguments: Arguments) -> dict[str, Any]:
+    """The buffers that are eagle's where the caller gives none."""
+    owned: dict[str, Any] = {}
+    n, given = arguments.n, arguments.packed
+    for stage in signature.stages:
+        for slot in stage.slots:
+            if slot.name in given or slot.name in owned:
+                continue
+            if slot.use is Use.MAP:
+                owned[slot.name] = np.arange(n, dtype=slot.dtype)
+            elif slot.use is Use.LIVE:
+                owned[slot.name] = np.array([n], slot.dtype)
+            elif slot.use is Use.MIX:
+                owned[slot.name] = np.zeros(slot.width, slot.dtype)
+            elif slot.name in signature.keyed:
+                width, axes = signature.keyed[slot.name]
+                cells = [n // signature.lanes.row if extent is None else extent for _, extent in axes]
+                owned[slot.name] = np.zeros(width * int(np.prod(cells)), slot.dtype)
+        for companion, target in stage.companions.items():
+            if companion not in given and companion not in owned:
+                owned[companion] = np.zeros_like((given | owned)[target])
+    return owned
+
+
+def _clears(signature: Signature, at: int, buffers: dict[str, Any], arguments: Arguments) -> tuple[Any, ...]:
+    """What starts each launch at zero: sums between stages and companions, before the first stage that adds to them."""
+    names = [*signature.keyed, *(name for stage in signature.stages for name in stage.companions)]
+    return tuple(buffers[name] for name in dict.fromkeys(names) if name not in arguments.packed and at == next(
+        i for i, stage in enumerate(signature.stages) if any(slot.name == name for slot in stage.slots)))
+
+
+def _folds(signature: Signature, at: int, buffers: dict[str, Any], arguments: Arguments) -> tuple[tuple[int, int], ...]:
+    """The entries that put a companion into its sink, behind the last stage that adds to both."""
+    stage = signature.stages[at]
+    later = {slot.name for other in signature.stages[at + 1:] for slot in other.slots}
+    return tuple((stage.plugin.fold_entries[target], buffers[target].size)
+                 for companion, target in stage.companions.items()
+                 if companion not in arguments.packed and companion not in later)
