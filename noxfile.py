@@ -67,6 +67,15 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """Load 20 000 mutated sidecars, manifests, bundles and objects: ``nox -s fuzz -- 100000`` for more."""
+    build_wheels(session)
+    install_ours(session, "eagle[hawk]", *TEST_TOOLS)
+    session.run("pytest", "-q", "-s", str(PACKAGES["eagle-core"] / "tests" / "fuzz"),
+                env={"EAGLE_FUZZ_CASES": session.posargs[0] if session.posargs else "20000"})
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style and spelling, in Python and C++, and that no tracked file names a path of one machine."""
     session.install("ruff>=0.12", "codespell>=2.3", CLANG_FORMAT)

@@ -36,13 +36,18 @@ _LAZY = {
     "AutoPlan": "eagle.plan",
     "BoundPlan": "eagle.plan",
     "Plan": "eagle.plan",
+    "abi": "eagle.abi",
     "backends": "eagle.backends",
     "deploy": "eagle.plan:auto",
+    "dtypes": "eagle.dtypes",
     "exec": "eagle.exec",
     "load_bundle": "eagle.registry",
     "num_threads": "eagle.exec",
     "plan": "eagle.plan",
+    "registry": "eagle.registry",
+    "roles": "eagle.roles",
     "set_num_threads": "eagle.exec",
+    "sidecar": "eagle.sidecar",
 }
 
 

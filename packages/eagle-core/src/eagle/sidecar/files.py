@@ -14,6 +14,7 @@ from eagle.errors import refusal, shown
 __all__ = ["MOST_JSON_BYTES", "as_path", "inside", "parse_json", "read_bytes", "read_json"]
 
 MOST_JSON_BYTES = 16 * 2**20
+LONGEST_SHOWN = 500
 REBUILD = "rebuild the bundle"
 # Opening a FIFO or a device must not wait, and no child process inherits the file.
 FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -44,18 +45,20 @@ def read_bytes(door: str, path: Path, what: str, most: int) -> bytes:
     except (OSError, ValueError) as error:
         raise ValueError(refusal(door, _shown(path), f"a file that does not open ({_reason(error)})", what,
                                  "check its name and permissions")) from None
-    with open(descriptor, "rb", buffering=0) as file:
+    try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise ValueError(refusal(door, _shown(path), "no regular file", what, REBUILD))
         if facts.st_size > most:
             raise ValueError(refusal(door, _shown(path), f"{facts.st_size} bytes", f"{what} of at most {most} bytes",
                                      REBUILD))
-        try:
+        with open(descriptor, "rb", closefd=False) as file:
             return file.read(most)
-        except OSError as error:
-            raise ValueError(refusal(door, _shown(path), f"a file that does not read ({_reason(error)})", what,
-                                     "check the disk")) from None
+    except OSError as error:
+        raise ValueError(refusal(door, _shown(path), f"a file that does not read ({_reason(error)})", what,
+                                 "check the disk")) from None
+    finally:
+        os.close(descriptor)
 
 
 def read_json(door: str, path: Path) -> dict[str, Any]:
@@ -102,8 +105,9 @@ def _constant(text: str) -> NoReturn:
 
 
 def _shown(path: Path) -> str:
-    """A path that prints: lone surrogates of undecodable names as escapes."""
-    return str(path).encode("utf-8", "backslashreplace").decode()
+    """A path that prints, cut where long: lone surrogates of undecodable names as escapes."""
+    text = str(path).encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 def _reason(error: BaseException) -> str:
