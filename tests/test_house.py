@@ -24,7 +24,7 @@ GUESTS = sorted([*(ROOT / "packages").glob("eagle-backend-*/src"), *ROOT.glob("c
 # no circle comes of it.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("_core", "errors"),
-    ("dtypes", "abi", "roles", "sidecar"),
+    ("dtypes", "abi", "objects", "roles", "sidecar"),
     ("backends",),
     ("interop",),
     ("nodes",),

@@ -124,6 +124,26 @@ std::int32_t team_size(const Backend& backend, std::int32_t n) {
     return previous;
 }
 
+/// One launch. `params` is the address of an array of `nparams` addresses; the caller keeps it and what it points at.
+std::int32_t run_device(const Backend& backend, std::uint64_t function, std::uint64_t params, std::int64_t nparams,
+                        std::int64_t base, std::int64_t count, std::int64_t n_samples, std::uint32_t block,
+                        std::uint64_t stream, std::int32_t device) {
+    eagle_launch_desc desc{};
+    desc.struct_size = sizeof desc;
+    desc.device = device;
+    desc.block = block;
+    desc.function = function;
+    desc.params = reinterpret_cast<const std::uint64_t*>(static_cast<std::uintptr_t>(params));
+    desc.nparams = nparams;
+    desc.base = base;
+    desc.count = count;
+    desc.n_samples = n_samples;
+    desc.stream = stream;
+    std::int32_t launched = 0;
+    backend.call(&Symbols::run_device, &desc, &launched);
+    return launched;
+}
+
 nb::tuple symbol_table() {
     nb::list rows;
     for (const SymbolRow& row : symbol_rows()) {
@@ -188,6 +208,8 @@ void register_loader(nb::module_& m) {
         .def("device_props", device_props, "device"_a = -1)
         .def("devices", devices)
         .def("team_size", team_size, "n"_a)
+        .def("run_device", run_device, "function"_a, "params"_a, "nparams"_a, "base"_a, "count"_a, "n_samples"_a,
+             "block"_a, "stream"_a = 0, "device"_a = -1, release_gil())
         .def(
             "module_load",
             [](Handle self, nb::bytes image, int device) {

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from eagle.errors import refusal, shown
+
 __all__ = ["PLANE_DTYPES", "SCALAR_TYPES", "np_dtype"]
 
 #: What an artifact can be built in: the type of its Real planes and uniforms.
@@ -21,6 +23,7 @@ def np_dtype(tag: str) -> np.dtype[Any]:
 
     Raises ValueError naming an unknown tag.
     """
-    if tag not in SCALAR_TYPES:
-        raise ValueError(f"eagle.dtypes.np_dtype: tag: found {tag!r}, wanted one of {SCALAR_TYPES}")
+    if not isinstance(tag, str) or tag not in SCALAR_TYPES:
+        raise ValueError(refusal("eagle.dtypes.np_dtype", "tag", shown(tag), f"one of {SCALAR_TYPES}",
+                                 "pass the scalar_type of an artifact"))
     return PLANE_DTYPES["float32" if tag == "float32" else "float64"]

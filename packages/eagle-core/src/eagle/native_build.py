@@ -41,7 +41,8 @@ class NativeBuildHook(BuildHookInterface[Any]):
         for tool, package in (("cmake", "cmake"), ("ninja", "ninja")):
             if shutil.which(tool) is None:
                 raise RuntimeError(f"building {self.metadata.name}: {tool} was not found; pip install {package}")
-        if shutil.which(os.environ.get("CXX", "c++").split()[0]) is None and shutil.which("g++") is None:
+        named = os.environ.get("CXX", "").split() or ["c++"]
+        if shutil.which(named[0]) is None and shutil.which("g++") is None:
             raise RuntimeError(f"building {self.metadata.name}: no C++ compiler was found; install one "
                                "(Debian and Ubuntu: apt install g++, Fedora: dnf install gcc-c++) or point $CXX at it")
         root = Path(self.root)

@@ -12,7 +12,7 @@ from eagle import _core
 from eagle.backends import discovery
 from eagle.backends.once import Once
 from eagle.backends.spec import BackendSpec, check_kind
-from eagle.errors import BackendUnavailable
+from eagle.errors import BackendUnavailable, refusal, shown
 
 __all__ = ["Attempt", "attempt", "forget", "has", "info", "load", "spec"]
 
@@ -109,16 +109,19 @@ def spec(kind: str) -> BackendSpec:
 
 def has(symbol: str, kind: str) -> bool:
     """Whether a kind's backend may be asked for a seam symbol; False when it cannot be loaded. Never raises."""
-    backend = attempt(kind).backend
+    backend = attempt(kind).backend if isinstance(kind, str) and isinstance(symbol, str) else None
     return backend is not None and backend.has(symbol.removeprefix("eagle_backend_"))
 
 
 def info(kind: str) -> dict[str, object]:
-    """What there is to know about a kind's backend, loaded or not. Never raises.
+    """What there is to know about a kind's backend, loaded or not. Raises TypeError for what is no text, only that.
 
     kind, loaded, path, version ("1.6"), error ("" when loaded), capabilities, device_types, build_info (what the
     backend filled), groups (name to "" or the reason it is unavailable), experimental (symbol to bool).
     """
+    if not isinstance(kind, str):
+        raise TypeError(refusal("eagle.backends.info", "kind", shown(kind), "a text",
+                                "pass one of eagle.backends.kinds()"))
     outcome = attempt(kind)
     backend = outcome.backend
     return {

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from eagle import _core, roles
 from eagle.errors import ArgumentError, BufferRefused, refusal, shown
-from eagle.exec import Partition, Structure, check_placement
+from eagle.exec import HostTeam, Partition, Structure, check_placement
 from eagle.plan.arguments import settle
 from eagle.plan.bound import BoundPlan
 from eagle.plan.lanes import MOST_SAMPLES
@@ -188,6 +188,9 @@ def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure 
     if not isinstance(structure, Structure):
         raise TypeError(refusal(door, "structure", shown(structure), "a Structure", "eagle.exec.HostTeam"))
     check_placement(plugin.exec_access, structure, npartitions)
+    if structure != HostTeam:
+        raise ValueError(refusal(door, "structure", shown(structure), repr(HostTeam.name),
+                                 "this version runs plans on the host"))
     if npartitions > 1 and any(name == roles.ACTIVE_COUNT for _, name in plugin.arg_spec):
         raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a kernel with an active set",
                                  "leave npartitions= and partitions= out"))

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading a shared object's file before the loader does: is it whole, made for this machine, and what it exports.
+
+Loading runs code of the object, and the loader crashes on a file that ends early. So everything that can be told from
+the bytes is told from the bytes. ELF only; the files of other systems are left to their loaders.
+"""
+
+from __future__ import annotations
+
+import platform
+import struct
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+__all__ = ["BadObject", "Object", "Segment", "Symbol", "read_object"]
+
+FOREIGN_MAGIC = (b"MZ", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe")  # PE, Mach-O
+MACHINES = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "ppc64le": 21, "riscv64": 243, "s390x": 22,
+            "loongarch64": 258}  # of 64 bits
+DYNAMIC_LIBRARY = 3
+LOAD, DYNAMIC = 1, 2
+WRITABLE = 2
+HASH, STRTAB, SYMTAB, RELA, RELASZ, STRSZ, SYMENT = 4, 5, 6, 7, 8, 10, 11
+PLTRELSZ, JMPREL, INIT_ARRAY, INIT_ARRAYSZ, FINI_ARRAY, FINI_ARRAYSZ, GNU_HASH = 2, 23, 25, 27, 26, 28, 0x6FFFFEF5
+NO_BITS = 8
+FUNCTION_TYPES, DATA_TYPES = (0, 2, 10), (0, 1)
+MOST_MEMORY = 2**34  # an object that asks for more is damaged
+MOST_SYMBOLS = 2**20
+LONGEST_NAME = 4096
+
+
+class BadObject(ValueError):
+    """The bytes are no shared object this machine loads; the text says why."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the file that is mapped: `file_bytes` of `memory_bytes` come from the file."""
+
+    offset: int
+    address: int
+    file_bytes: int
+    memory_bytes: int
+    writable: bool
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A name the object defines for others; `address` counts from where it is loaded."""
+
+    address: int
+    size: int
+    is_function: bool
+    is_data: bool
+
+
+@dataclass(frozen=True)
+class Object:
+    """A shared object that is whole."""
+
+    data: bytes = field(repr=False)
+    headers_end: int  #: where the program headers end; 0 when the first segment does not begin with them
+    segments: tuple[Segment, ...]
+    symbols: dict[str, Symbol]
+
+    def read(self, address: int, size: int, what: str = "data") -> bytes:
+        """The bytes the file has for an address. BadObject where it has none."""
+        for segment in self.segments:
+            start = address - segment.address
+            if start >= 0 and start + size <= segment.file_bytes:
+                return self.data[segment.offset + start:segment.offset + start + size]
+        raise BadObject(f"{what} that lies outside the file")
+
+
+def read_object(data: bytes) -> Object | None:
+    """The object in these bytes of a file; None for a format of another system, which its loader checks.
+
+    Raises BadObject.
+    """
+    if data.startswith(FOREIGN_MAGIC):
+        return None
+    if not data:
+        raise BadObject("an empty file")
+    if not data.startswith(b"\x7fELF"):
+        raise BadObject(f"a file that begins with {data[:8]!r}, no shared object")
+    return _Reader(data).read()
+
+
+class _Reader:
+    """One pass over an ELF file of this machine's word size and byte order."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.order = "<" if sys.byteorder == "little" else ">"
+        self.wide = struct.calcsize("P") == 8
+        self.word = "Q" if self.wide else "I"
+
+    def read(self) -> Object:
+        (kind, machine, _, _, programs, sections, _, _, entry_size, count, section_size, section_count,
+         _) = self._header()
+        if kind != DYNAMIC_LIBRARY:
+            raise BadObject(f"an ELF file of type {kind}, no shared object")
+        wanted = MACHINES.get(platform.machine().lower()) if self.wide else None
+        if wanted is not None and machine != wanted:
+            raise BadObject(f"an object for machine {machine}, not for this one ({platform.machine()}, {wanted})")
+        self._check_sections(sections, section_size, section_count)
+        headers = list(self._table(programs, "IIQQQQQQ" if self.wide else "IIIIIIII", entry_size, count,
+                                   "the program headers"))
+        segments, dynamic = self._segments(headers)
+        at_start = segments[0].offset == segments[0].address == 0
+        self.object = Object(self.data, programs + entry_size * count if at_start else 0, segments, {})
+        self._symbols(self._dynamic(dynamic))
+        return self.object
+
+    def _unpack(self, form: str, offset: int, what: str) -> tuple[int, ...]:
+        form = self.order + form
+        if offset < 0 or offset + struct.calcsize(form) > len(self.data):
+            raise BadObject(f"{len(self.data)} bytes, cut off before the end of {what}")
+        return struct.unpack_from(form, self.data, offset)
+
+    def _table(self, offset: int, form: str, size: int, count: int, what: str) -> Iterator[tuple[int, ...]]:
+        if size != struct.calcsize(self.order + form):
+            raise BadObject(f"{what} of {size} bytes an entry")
+        if count and offset + size * count > len(self.data):
+            raise BadObject(f"{len(self.data)} bytes, cut off before the end of {what}")
+        return (self._unpack(form, offset + i * size, what) for i in range(count))
+
+    def _header(self) -> tuple[int, ...]:
+        ident = self._unpack("16B", 0, "the header")
+        if (ident[4], ident[5]) != (2 if self.wide else 1, 1 if sys.byteorder == "little" else 2):
+            bits, order = {1: "32", 2: "64"}.get(ident[4], "?"), {1: "little", 2: "big"}.get(ident[5], "?")
+            raise BadObject(f"an object of {bits} bits, {order}-endian, "
+                            f"not of {64 if self.wide else 32} bits, {sys.byteorder}-endian")
+        if ident[6] != 1:
+            raise BadObject(f"ELF version {ident[6]}")
+        w = self.word
+        return self._unpack(f"HHI{w}{w}{w}IHHHHHH", 16, "the header")
+
+    def _check_sections(self, offset: int, size: int, count: int) -> None:
+        """Nothing loads sections, but they end the file: one that is cut off shows here."""
+        if not offset:
+            return
+        for section in self._table(offset, "IIQQQQIIQQ" if self.wide else "IIIIIIIIII", size, count, "the sections"):
+            if section[1] != NO_BITS and section[4] + section[5] > len(self.data):
+                raise BadObject(f"{len(self.data)} bytes, cut off before the end of a section")
+
+    def _segments(self, headers: list[tuple[int, ...]]) -> tuple[tuple[Segment, ...], tuple[int, int]]:
+        segments: list[Segment] = []
+        dynamic: list[tuple[int, int]] = []
+        for header in headers:
+            if self.wide:
+                kind, flags, offset, address, _, file_bytes, memory_bytes, align = header
+            else:
+                kind, offset, address, _, file_bytes, memory_bytes, flags, align = header
+            if kind in (LOAD, DYNAMIC) and offset + file_bytes > len(self.data):
+                raise BadObject(f"{len(self.data)} bytes, cut off before the end of a segment")
+            if kind == DYNAMIC:
+                dynamic.append((address, file_bytes))
+            if kind == LOAD:
+                end = segments[-1].address + segments[-1].memory_bytes if segments else 0
+                if (file_bytes > memory_bytes or align & (align - 1) or (align > 1 and (address - offset) % align)
+                        or address < end or address + memory_bytes > MOST_MEMORY):
+                    raise BadObject("a segment that cannot be mapped")
+                segments.append(Segment(offset, address, file_bytes, memory_bytes, bool(flags & WRITABLE)))
+        if not segments or len(dynamic) != 1:
+            raise BadObject("an object without segments to load, or without dynamic data")
+        return tuple(segments), dynamic[0]
+
+    def _dynamic(self, place: tuple[int, int]) -> dict[int, int]:
+        address, size = place
+        form = self.order + self.word * 2
+        raw = self.object.read(address, size - size % struct.calcsize(form), "dynamic data")
+        entries: dict[int, int] = {}
+        for tag, value in struct.iter_unpack(form, raw):
+            if tag == 0:
+                break
+            entries[tag] = value
+        else:
+            raise BadObject("dynamic data without an end")
+        for table, length in ((RELA, RELASZ), (JMPREL, PLTRELSZ), (STRTAB, STRSZ)):
+            if table in entries:
+                self.object.read(entries[table], entries.get(length, 0), "a dynamic table")
+        for table, length in ((INIT_ARRAY, INIT_ARRAYSZ), (FINI_ARRAY, FINI_ARRAYSZ)):
+            if table in entries:
+                self.object.read(entries[table], entries.get(length, 0), "a table of functions")
+        return entries
+
+    def _symbols(self, dynamic: dict[int, int]) -> None:
+        if not {STRTAB, STRSZ, SYMTAB} <= dynamic.keys() or not {GNU_HASH, HASH} & dynamic.keys():
+            raise BadObject("an object without exported symbols")
+        form = self.order + ("IBBHQQ" if self.wide else "IIIBBH")
+        if dynamic.get(SYMENT) != struct.calcsize(form):
+            raise BadObject(f"symbols of {dynamic.get(SYMENT)} bytes")
+        count = self._count_gnu(dynamic[GNU_HASH]) if GNU_HASH in dynamic else self._words(dynamic[HASH], 2)[1]
+        if count > MOST_SYMBOLS:
+            raise BadObject(f"{count} symbols, more than {MOST_SYMBOLS}")
+        names = self.object.read(dynamic[STRTAB], dynamic[STRSZ], "the names of symbols")
+        raw = self.object.read(dynamic[SYMTAB], count * struct.calcsize(form), "the symbols")
+        for values in struct.iter_unpack(form, raw):
+            name, info, _, section, address, size = values if self.wide else (
+                values[0], values[3], values[4], values[5], values[1], values[2])
+            end = names.find(b"\0", name, name + LONGEST_NAME)
+            if section == 0 or info >> 4 not in (1, 2) or end < 0:  # undefined, local, or without a name
+                continue
+            kind = info & 0xF
+            self.object.symbols[names[name:end].decode("utf-8", "backslashreplace")] = Symbol(
+                address, size, kind in FUNCTION_TYPES, kind in DATA_TYPES)
+
+    def _words(self, address: int, count: int) -> tuple[int, ...]:
+        return struct.unpack(f"{self.order}{count}I", self.object.read(address, 4 * count, "the hash table"))
+
+    def _count_gnu(self, address: int) -> int:
+        """The number of symbols: the hash table says it only by where its last chain ends."""
+        buckets, first, bloom, _ = self._words(address, 4)
+        if not buckets or not bloom or bloom & (bloom - 1) or max(buckets, bloom) > MOST_SYMBOLS:
+            raise BadObject("a damaged hash table of symbols")
+        chains = address + 16 + bloom * struct.calcsize(self.word) + 4 * buckets
+        heads = self._words(chains - 4 * buckets, buckets)
+        if any(0 < head < first for head in heads):
+            raise BadObject("a damaged hash table of symbols")
+        last = max(heads)
+        if last < first:
+            return first
+        while last < MOST_SYMBOLS and not self._words(chains + 4 * (last - first), 1)[0] & 1:
+            last += 1
+        return last + 1

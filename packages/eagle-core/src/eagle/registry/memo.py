@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bounded memo of loaded kernels, keyed by what they were loaded from."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+__all__ = ["Memo"]
+
+Value = TypeVar("Value")
+
+
+class Memo(Generic[Value]):
+    """The last `most` values by key, for module-level use. A race makes a value twice and keeps one; a forked child
+    keeps the values and gets a lock of its own.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._values: dict[bytes, Value] = {}
+        self._renew_lock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.Lock()
+
+    def get(self, key: bytes, make: Callable[[], Value]) -> Value:
+        """The value of `key`, made when there is none. Errors of `make` pass through and leave nothing."""
+        with self._lock:
+            if key in self._values:
+                self._values[key] = self._values.pop(key)  # the youngest again
+                return self._values[key]
+        value = make()
+        with self._lock:
+            value = self._values.setdefault(key, value)
+            while len(self._values) > self.most:
+                del self._values[next(iter(self._values))]
+        return value
+
+    def forget(self) -> None:
+        """Drops every value; for tests."""
+        with self._lock:
+            self._values.clear()
+
+    def __len__(self) -> int:
+        return len(self._values)
