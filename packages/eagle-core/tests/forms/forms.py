@@ -22,6 +22,7 @@ Array = np.ndarray[Any, Any]
 Planes = dict[str, Any]
 Rng = np.random.Generator
 
+DTYPES = {"float64": np.float64, "float32": np.float32}
 SIZES = (0, 1, 7, 31, 32, 33, 1000, 100_003)
 NUMPY = "NumPy"
 LOOP = "a serial loop"
@@ -41,14 +42,23 @@ class Form:
     planes: Callable[[Rng, int, type], Planes]
     expected: Callable[[Planes], Planes]
     sinks: Callable[[int, type], Planes]
-    tree: tuple[str, ...] | None = None  # what the call form returns, when that is not run's result
-    cells: tuple[str, ...] = ()  # reductions over samples: run and the call form make them
+    tree: tuple[str, ...] = ()  # what the call form returns, when that is not run's result
+    cells: tuple[str, ...] = ()  # reductions over samples that are handed back
     one_cut: bool = False  # several partitions are refused
     sizes: tuple[int, ...] = SIZES
     lanes: int = 1  # n is rounded up to a multiple
     bound: Callable[[int], Planes] = lambda n: {}  # what only bind must be given
     primal: Any = None  # built in the same bundle
     against: str = NUMPY
+
+    def cuts(self, n: int) -> list[tuple[int, int]]:
+        """Partitions and threads; over eight sizes every partition count meets every number of threads."""
+        return [(parts, (parts + n.bit_length()) % 4 + 1) for parts in (range(1, 2) if self.one_cut else range(1, 8))]
+
+    @property
+    def reduces(self) -> bool:
+        """Whether it needs at least one sample."""
+        return bool(self.cells) or self.against == TREE
 
     def n_of(self, n: int) -> int:
         return -(-n // self.lanes) * self.lanes
