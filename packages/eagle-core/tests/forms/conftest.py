@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import json
 import os
@@ -38,10 +39,8 @@ def _build_side_by_side(request: pytest.FixtureRequest) -> None:
               if {"name", "dtype"} <= getattr(getattr(item, "callspec", None), "params", {}).keys()}
 
     def build(key: tuple[str, str]) -> None:
-        try:
+        with contextlib.suppress(Exception):
             plan_of(*key)
-        except Exception:  # noqa: BLE001
-            pass
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(build, sorted(wanted)))
@@ -91,8 +90,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def pytest_sessionfinish() -> None:
     if RECORD in os.environ:
         bodies = shown()
-        rows = [{"form": name, "kernel": bodies[form.kernel.name.removesuffix("_x4")], "doors": sorted(_passed.get(name, ())),
-                 "partitions": 1 if form.one_cut else 7, "against": form.against} for name, form in FORMS.items()]
+        rows = [{"form": name, "kernel": bodies[form.kernel.name.removesuffix("_x4")],
+                 "doors": sorted(_passed.get(name, ())), "partitions": 1 if form.one_cut else 7,
+                 "against": form.against} for name, form in FORMS.items()]
         Path(os.environ[RECORD]).write_text(json.dumps(rows))
 
 

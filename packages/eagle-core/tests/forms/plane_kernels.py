@@ -84,3 +84,8 @@ def wide_out(x: Scalar, b: WideOut[Scalar]):
 @hawk.kernel
 def neighbour(x: Scalar, i: Index, y: Mutable[Scalar]):
     y = x.at(i) - x
+
+
+@hawk.kernel
+def constant(t: Table[Scalar], y: Mutable[Scalar]):
+    y = t.at(1)
