@@ -91,7 +91,9 @@ def _check_buffer(door: str, signature: Signature, slot: Slot, packed: Mapping[s
     array, what = packed[slot.name], f"{slot.role} {slot.name!r}"
     shape = buffer_shape(door, signature, slot, packed, extents, n)
     if shape is not None and array.shape != shape:
-        raise LayoutError(refusal(door, what, f"shape {array.shape}", f"shape {shape}",
+        told = "".join(f", as {label}={extents[label]} says" for label, extent in slot.axes or ()
+                       if extent is None and label in extents)
+        raise LayoutError(refusal(door, what, f"shape {array.shape}", f"shape {shape}{told}",
                                   f"make it with np.zeros({shape}, {slot.dtype.name!r})" if slot.writes
                                   else "pass an array of that shape"))
     if array.ndim == 0:
