@@ -26,6 +26,13 @@ def threshold(x: Scalar, at: Scalar, y: Mutable[Scalar]):
     y = value * value
 
 
+@hawk.kernel(jump=0.25)
+def two_thresholds(x: Scalar, at: Scalar, y: Mutable[Scalar]):
+    first = hawk.math.where(x < at, x * 2.0, x * 3.0)
+    second = hawk.math.where(x < at + 0.125, x, x * 5.0)
+    y = first * second
+
+
 @hawk.kernel
 def decay(x: Mutable[Scalar], rate: Scalar, terminated: Terminated):
     x = x - x * rate
@@ -44,7 +51,8 @@ def stretch(x: Scalar, b: Param, z: Mutable[Scalar]):
 
 product_vjp = Kernel("product_vjp", hawk.diff.vjp(product, wrt=("v", "x")))
 product_jvp = Kernel("product_jvp", hawk.diff.jvp(product, wrt=("v", "x")))
-weighted_vjp = Kernel("weighted_vjp", hawk.diff.vjp(weighted, wrt=("t", "x"), primal_unit="0" * 64))  # its own bundle
+weighted_vjp = Kernel("weighted_vjp", hawk.diff.vjp(weighted, wrt=("t", "x")))
 threshold_vjp = Kernel("threshold_vjp", hawk.diff.vjp(threshold, wrt=("x", "at")))
+two_thresholds_vjp = Kernel("two_thresholds_vjp", hawk.diff.vjp(two_thresholds, wrt=("x", "at")))
 decay_tape = hawk.diff.tape(decay, 3)
 shift_stretch = compose([shift, stretch], "shift_stretch")

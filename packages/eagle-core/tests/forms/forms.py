@@ -48,7 +48,6 @@ class Form:
     sizes: tuple[int, ...] = SIZES
     lanes: int = 1  # n is rounded up to a multiple
     bound: Callable[[int], Planes] = lambda n: {}  # what only bind must be given
-    primal: Any = None  # built in the same bundle
     against: str = NUMPY
 
     def cuts(self, n: int) -> list[tuple[int, int]]:
@@ -466,12 +465,12 @@ DERIVED_FORMS = {
         derived.product_vjp, lambda r, n, t: {"v": real(r, t, 2, n), "x": real(r, t, n), "bar_y": real(r, t, n)},
         lambda p: {"bar_v": np.stack([p["bar_y"] * p["x"], p["bar_y"] * p["x"].dtype.type(0.5)]),
                    "bar_x": p["bar_y"] * p["v"][0]},
-        lambda n, t: {"bar_v": np.zeros((2, n), t), "bar_x": np.zeros(n, t)}, primal=derived.product),
+        lambda n, t: {"bar_v": np.zeros((2, n), t), "bar_x": np.zeros(n, t)}),
     "jvp": Form(
         derived.product_jvp,
         lambda r, n, t: {"v": real(r, t, 2, n), "x": real(r, t, n), "dot_v": real(r, t, 2, n), "dot_x": real(r, t, n)},
         lambda p: {"dot_y": (p["dot_v"][0] * p["x"] + p["v"][0] * p["dot_x"]) + p["dot_v"][1] * p["x"].dtype.type(0.5)},
-        lambda n, t: {"dot_y": np.zeros(n, t)}, primal=derived.product),
+        lambda n, t: {"dot_y": np.zeros(n, t)}),
     "vjp of a Table": Form(
         derived.weighted_vjp,
         lambda r, n, t: {"i": index(r, n, 50), "x": real(r, t, n), "t": real(r, t, 50), "bar_y": real(r, t, n)},
@@ -480,7 +479,7 @@ DERIVED_FORMS = {
         lambda n, t: {"bar_x": np.zeros(n, t), "bar_t": np.zeros(50, t)}, one_cut=True, against=LOOP),
     "vjp through a jump": Form(
         derived.threshold_vjp, _far_from_the_threshold, _past_the_threshold,
-        lambda n, t: {"bar_x": np.zeros(n, t), "bar_at": np.zeros(n, t)}, primal=derived.threshold),
+        lambda n, t: {"bar_x": np.zeros(n, t), "bar_at": np.zeros(n, t)}),
     "taping twin": Form(
         derived.decay_tape,
         lambda r, n, t: {"x": positive(r, t, n), "rate": positive(r, t, n) - t(1), "terminated": index(r, n, 4) == 0,
