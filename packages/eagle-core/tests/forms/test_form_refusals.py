@@ -52,6 +52,8 @@ EVERYWHERE: dict[str, Case] = {
     "lanes of an all-static Grid": (grids.grid_static, {"x": X}, ValueError, ["40", "32"]),
     "shape of an all-static Grid": (grids.grid_static, {"x": ROWS}, ValueError, ["'x'", "(5, 8)", "4"]),
     "two lane shapes": (grids.grid_broadcast, {"x": ROWS, "b": np.ones((4, 8))}, ValueError, ["'b'", "32", "40"]),
+    "broadcast output": (grids.grid_broadcast, {"x": ROWS, "b": ROWS, "y": np.zeros(8)}, ValueError,
+                         ["'y'", "8", "40"]),
     "broadcast that does not fit": (grids.grid_broadcast, {"x": ROWS, "b": np.ones(5)}, ValueError, ["'b'", "5"]),
     "bins of another shape": (keyed.keyed_add, {"k": K, "x": X, "acc": np.zeros(63)}, ValueError,
                               ["'acc'", "(63,)", "(64,)"]),

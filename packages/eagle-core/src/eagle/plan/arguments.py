@@ -44,6 +44,8 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     planes = [slot for slot in slots.values() if slot.is_plane and slot.name in packed]
     planes.sort(key=lambda slot: slot.is_output)
     found = [(slot, plane_samples(door, signature.lanes, slot, packed[slot.name].shape, layout)) for slot in planes]
+    if len(signature.lanes.axes) > 1:
+        found.sort(key=lambda plane: -plane[1])  # one that is too short was meant to be broadcast
     n = total_samples(door, signature, found, extents, n)
     for slot in planes:
         packed[slot.name] = _flat(packed[slot.name], slot.shape(n))
