@@ -12,9 +12,11 @@ from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "forms.md"
 HEAD = """\
-# Kernel forms
+# Table of kernel forms
 
-What the tests run on this version, and what each form gives to the bit. Generated from tests that passed; do not edit.
+What the tests run on this version, and what each form gives to the bit. [Kernel forms](kernels.md) explains them.
+
+<!-- made by tools/forms_table.py from tests that passed; do not edit -->
 
 - **Doors**: `run`, `bind` (and `launch`), and the call form.
 - **Partitions**: every count in the range gives the same bits, with 1 to 4 threads, for up to 100 003 samples. Kernels
