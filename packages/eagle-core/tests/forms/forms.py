@@ -67,6 +67,15 @@ def real(rng: Rng, dtype: type, *shape: int) -> Array:
     return rng.normal(size=shape).astype(dtype)
 
 
+def cancelling(rng: Rng, dtype: type, n: int) -> Array:
+    """Values of many magnitudes that nearly cancel, so that any other order of adding gives another sum."""
+    spread = 80 if dtype is np.float64 else 26
+    x = (rng.normal(size=n) * 2.0 ** rng.integers(-spread, spread, n)).astype(dtype)
+    half = n // 2
+    x[half:2 * half] = -rng.permutation(x[:half])
+    return x
+
+
 def positive(rng: Rng, dtype: type, *shape: int) -> Array:
     return rng.uniform(1.0, 2.0, size=shape).astype(dtype)
 
@@ -150,7 +159,7 @@ def _bins(name: str, *shape: int, kind: type | None = None) -> Callable[[int, ty
 
 
 def _keyed(bins: int) -> Callable[[Rng, int, type], Planes]:
-    return lambda r, n, t: {"k": index(r, n, bins), "x": real(r, t, n)}
+    return lambda r, n, t: {"k": index(r, n, bins), "x": cancelling(r, t, n)}
 
 
 def _added(start: Array, keys: Array, terms: Array, compensated: bool = True) -> Array:
@@ -186,11 +195,12 @@ KEYED_FORMS = {
         keyed.keyed_or, lambda r, n, t: {"k": index(r, n, 8), "bits": np.int32(1) << index(r, n, 32, np.int32)},
         _ored, _bins("m", 8, kind=np.int32), one_cut=True, against=LOOP),
     "keyed sum of vectors": Form(
-        keyed.keyed_vector, lambda r, n, t: {"k": index(r, n, 8), "v": real(r, t, 3, n)},
+        keyed.keyed_vector,
+        lambda r, n, t: {"k": index(r, n, 8), "v": np.stack([cancelling(r, t, n) for _ in range(3)])},
         lambda p: {"acc": np.stack([_added(np.zeros(8), p["k"], v, False) for v in p["v"]])},
         _bins("acc", 3, 8), one_cut=True, against=LOOP),
     "keyed sum, two axes": Form(
-        keyed.keyed_axes, lambda r, n, t: {"i": index(r, n, 4), "j": index(r, n, 8), "x": real(r, t, n)},
+        keyed.keyed_axes, lambda r, n, t: {"i": index(r, n, 4), "j": index(r, n, 8), "x": cancelling(r, t, n)},
         lambda p: {"acc": _added(np.zeros(32), p["i"] * 8 + p["j"], p["x"]).reshape(4, 8)},
         _bins("acc", 4, 8), one_cut=True, against=LOOP),
     "keyed sum, runtime bins": Form(
@@ -200,7 +210,7 @@ KEYED_FORMS = {
         keyed.keyed_nodes, lambda r, n, t: {**_keyed(9)(r, n, t), "acc": np.zeros(11, t)},
         lambda p: {"acc": _added(p["acc"], p["k"], p["x"])}, _bins("acc", 11), one_cut=True, against=LOOP),
     "keyed sum, sorted": Form(
-        keyed.keyed_sorted, lambda r, n, t: {"k": np.sort(index(r, n, 16)), "x": real(r, t, n)},
+        keyed.keyed_sorted, lambda r, n, t: {"k": np.sort(index(r, n, 16)), "x": cancelling(r, t, n)},
         lambda p: {"acc": _added(np.zeros(16), p["k"], p["x"])}, _bins("acc", 16), one_cut=True, against=LOOP),
     "keyed sum beside an output": Form(
         keyed.keyed_beside, _keyed(16),
@@ -213,7 +223,7 @@ KEYED_FORMS = {
 
 
 def _x(r: Rng, n: int, t: type) -> Planes:
-    return {"x": real(r, t, n)}
+    return {"x": cancelling(r, t, n)}
 
 
 def _positive_x(r: Rng, n: int, t: type) -> Planes:
@@ -258,7 +268,7 @@ CELL_FORMS = {
                         lambda p: {"s": _sum(np.where(p["x"] > 0, p["x"], p["x"].dtype.type(0)))}, _s, cells=("s",),
                         against=TREE),
     "sum of vectors": Form(
-        cells.total_vector, lambda r, n, t: {"v": real(r, t, 3, n)},
+        cells.total_vector, lambda r, n, t: {"v": np.stack([cancelling(r, t, n) for _ in range(3)])},
         lambda p: {"s": np.concatenate([_sum(v) for v in p["v"]])}, lambda n, t: {"s": np.zeros(3, t)}, cells=("s",),
         against=TREE),
     "sums beside an output": Form(
@@ -299,6 +309,10 @@ def _grid(n: int, *head: int) -> tuple[int, ...]:
 
 def _lane_x(r: Rng, n: int, t: type) -> Planes:
     return {"x": real(r, t, *_grid(n))}
+
+
+def _cancelling_lanes(r: Rng, n: int, t: type) -> Planes:
+    return {"x": cancelling(r, t, n).reshape(_grid(n))}
 
 
 def _column_sum(p: Planes) -> Array:
@@ -347,15 +361,15 @@ GRID_FORMS = {
         grids.grid_vector, lambda r, n, t: {"x": real(r, t, *_grid(n)), "v": real(r, t, *_grid(n, 2))},
         lambda p: {"y": p["v"] * p["x"]}, lambda n, t: {"y": np.zeros(_grid(n, 2), t)}, sizes=GRID_SIZES, lanes=8),
     "Grid, sum over the last axis": Form(
-        grids.grid_sum_columns, _lane_x, lambda p: {"out": _column_sum(p)},
+        grids.grid_sum_columns, _cancelling_lanes, lambda p: {"out": _column_sum(p)},
         lambda n, t: {"out": np.zeros(n // 8, t)}, tree=("out",), one_cut=True, sizes=GRID_SIZES, lanes=8,
         against=LOOP),
     "Grid, sum over the first axis": Form(
-        grids.grid_sum_rows, _lane_x, lambda p: {"out": _row_sum(p)}, lambda n, t: {"out": np.zeros(8, t)},
+        grids.grid_sum_rows, _cancelling_lanes, lambda p: {"out": _row_sum(p)}, lambda n, t: {"out": np.zeros(8, t)},
         tree=("out",), one_cut=True, sizes=GRID_SIZES, lanes=8, against=LOOP),
     "Grid, sum over all": Form(
-        grids.grid_total, _lane_x, lambda p: {"s": _sum(p["x"].reshape(-1))}, _s, cells=("s",), sizes=GRID_SIZES,
-        lanes=8, against=TREE),
+        grids.grid_total, _cancelling_lanes, lambda p: {"s": _sum(p["x"].reshape(-1))}, _s, cells=("s",),
+        sizes=GRID_SIZES, lanes=8, against=TREE),
     "Grid, stages": Form(
         grids.grid_share, lambda r, n, t: {"x": positive(r, t, *_grid(n))},
         lambda p: {"out": p["x"] / _column_sum(p)[:, None]}, lambda n, t: {"out": np.zeros(_grid(n), t)},

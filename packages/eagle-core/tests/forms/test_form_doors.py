@@ -11,6 +11,7 @@ from typing import Any
 
 import cell_kernels as cells
 import derived_kernels as derived
+import forms
 import grid_kernels as grids
 import keyed_kernels as keyed
 import numpy as np
@@ -24,7 +25,7 @@ import eagle
 from eagle.exec import HostTeam
 from eagle.plan import plan
 
-X = np.random.default_rng(5).normal(size=1000)
+X = forms.cancelling(np.random.default_rng(5), np.float64, 1000)
 KEYS = np.random.default_rng(6).integers(0, 64, 1000)
 
 
@@ -65,6 +66,17 @@ def test_each_run_returns_a_fresh_cell() -> None:
 def test_every_policy_gives_the_canonical_sum(policy: str) -> None:
     for n in (1, 33, 1000):
         assert eagle.deploy(cells.total, policy=policy).run(x=X[:n])[0] == total(X[:n])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_sums_of_several_leaves(dtype: str) -> None:
+    """More than 4096 rows of 32 samples."""
+    rng = np.random.default_rng(0)
+    wild, plain = forms.cancelling(rng, forms.DTYPES[dtype], 300_001), rng.uniform(1, 2, 300_001).astype(dtype)
+    for parts in (1, 3):
+        deployed = eagle.deploy(cells.total, scalar_type=dtype, npartitions=parts)
+        assert deployed.run(x=wild)[0] == serial.sum_over_samples(wild)
+        serial.check_sum(plain, deployed.run(x=plain)[0])
 
 
 @pytest.mark.parametrize("cut", [[(0, 1000)], [(33, 967), (0, 33)], [(0, 1), (1, 30), (31, 1), (32, 500), (532, 468)],
