@@ -82,6 +82,11 @@ def total(x: Scalar, s: Mutable[Scalar]):
 
 
 @hawk.kernel
+def share(x: Scalar) -> Scalar:
+    return x / hawk.sum(x)
+
+
+@hawk.kernel
 def product(lane: Grid["row", "column":64], a: Table["r", "k":16], b: Table["q":16, "c":64]) -> Scalar:
     y = 0.0
     for k in range(16):
