@@ -63,7 +63,9 @@ def tests(session: nox.Session) -> None:
         session.run("pytest", *session.posargs)
         return
     session.run("pytest", "-q", "--pyargs", "eagle_conformance", "--eagle-backend", "cpu")
-    session.run("pytest", *test_folders())
+    record = WORK / "forms.json"
+    session.run("pytest", *test_folders(), env={"EAGLE_FORMS_RECORD": str(record)})
+    session.run("python", str(ROOT / "tools" / "forms_table.py"), str(record))
 
 
 @nox.session

@@ -178,7 +178,10 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
             box.cell = PyArray_NBYTES(array);
         } else if (slot.box == Box::Rows) {
             // Only the first rows of a reduction have a width: that of its result.
-            if (slot.width == 0) continue;
+            if (slot.width == 0) {
+                if (position[i] >= 0) return Packed::Unfit;  // rows are nobody's argument
+                continue;
+            }
             if (position[i] < 0) {
                 if (door == Door::Bind) return Packed::Unfit;
                 omitted = true;

@@ -64,7 +64,7 @@ bool launch(const Block& block, const Cut& cut, const Caller& caller) {
     KernelObject* kernel = block.kernel();
     if (kernel->reductions->empty()) return launch(kernel, block.params(), block.n(), cut, caller);
     if (checking()) {
-        if (!launch_checked(kernel, block.params(), block.n(), cut, caller, kRow)) return false;
+        if (!launch_checked(kernel, block.params(), block.n(), cut, caller)) return false;
         block.finish();
         return true;
     }

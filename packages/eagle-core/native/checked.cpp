@@ -72,8 +72,7 @@ void raise_out_of_bounds(const KernelObject* kernel, const Boxes& boxes, const G
     Py_XDECREF(errors);
 }
 
-bool launch_checked(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, PyObject* door,
-                    int64_t row) {
+bool launch_checked(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, PyObject* door) {
     if (!unreadable.empty()) {
         PyErr_Format(PyExc_ValueError,
                      "%U: EAGLE_CHECK: found '%s', wanted '1' or '0'; set it before eagle is imported", door,
@@ -84,6 +83,7 @@ bool launch_checked(KernelObject* kernel, const void* const* params, int64_t n, 
     if (!utf8) return false;
     Boxes boxes(kernel, params, n);
     std::vector<GuardedCall> calls;
+    const int64_t row = kernel->reductions->empty() ? 1 : kRow;
     const int64_t threads = threads_of(kernel, params, n);
     for (int64_t i = 0; i < cut.filled(threads); ++i)
         if (const plugin::Partition part = cut.at(i, threads); part.count > 0)
@@ -126,11 +126,10 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-bool launch_checked(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, const Caller& caller,
-                    int64_t row) {
+bool launch_checked(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, const Caller& caller) {
     PyObject* door = door_of(kernel, caller);
     if (!door) return false;
-    const bool ok = launch_checked(kernel, params, n, cut, door, row);
+    const bool ok = launch_checked(kernel, params, n, cut, door);
     Py_DECREF(door);
     return ok;
 }

@@ -17,9 +17,7 @@ inline std::atomic<int> checks_asked{0};
 inline bool checking() { return checks_asked.load(std::memory_order_relaxed) != 0; }
 
 /// What launch() does while somebody asks for checks: the same, on the calling thread and over copies of the planes.
-/// The entry cannot tell the `row` samples of a row apart.
-bool launch_checked(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, const Caller& caller,
-                    int64_t row = 1);
+bool launch_checked(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, const Caller& caller);
 
 /// Reads $EAGLE_CHECK; registers ask_checks.
 bool add_checks(PyObject* module);

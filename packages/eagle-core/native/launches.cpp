@@ -76,8 +76,7 @@ struct Stage {
     /// run() with its launch checked, the GIL held. false with an exception set.
     bool run_checked(const Cut& cut, const Caller& caller) const {
         clear();
-        return launch_checked(kernel, block.params(), block.n(), cut, caller, kernel->reductions->empty() ? 1 : kRow) &&
-               passed(kernel, conclude());
+        return launch_checked(kernel, block.params(), block.n(), cut, caller) && passed(kernel, conclude());
     }
 
 private:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import hawk
-from hawk import Grid, Index, Matrix, Mutable, Param, Quat, Scalar, Table, Terminated, Vector
+from hawk import Grid, Index, Matrix, Mutable, Param, Quat, Scalar, Staged, Table, Terminated, Vector, Wide
 from hawk.math import vec
 
 
@@ -82,6 +82,11 @@ def total(x: Scalar, s: Mutable[Scalar]):
 
 
 @hawk.kernel
+def share(x: Scalar) -> Scalar:
+    return x / hawk.sum(x)
+
+
+@hawk.kernel
 def product(lane: Grid["row", "column":64], a: Table["r", "k":16], b: Table["q":16, "c":64]) -> Scalar:
     y = 0.0
     for k in range(16):
@@ -103,3 +108,39 @@ def neighbour(x: Scalar, i: Index, y: Mutable[Scalar]):
 @hawk.kernel
 def pulled(v: Vector[3], i: Index, u: Mutable[Vector[3]]):
     u = v.at(i)
+
+
+@hawk.kernel
+def looked_up(i: Index, t: Table[Scalar], y: Mutable[Scalar]):
+    y = t.at(i)
+
+
+@hawk.kernel
+def in_stages(i: Index, f: Staged[Vector[3], 50], y: Mutable[Scalar]):
+    y = f.at(plane=2, sample=i)
+
+
+@hawk.kernel
+def edges(e: Index, b: Wide[4], y: Mutable[Scalar]):
+    y = b.at(edge=e, component=2)
+
+
+@hawk.kernel
+def stored(k: Index, x: Scalar, b: Mutable["bin":64]):
+    hawk.scatter(b)[k] = x
+
+
+@hawk.kernel
+def added(k: Index, x: Scalar, b: Mutable["bin":64]):
+    hawk.scatter(b)[k] += x
+
+
+@hawk.kernel
+def pulled_total(x: Scalar, i: Index, s: Mutable[Scalar]):
+    s = hawk.sum(x.at(i))
+
+
+@hawk.kernel
+def in_two_kernels(x: Scalar, i: Index, t: Table[Scalar], s: Mutable[Scalar], y: Mutable[Scalar]):
+    s = hawk.sum(x)
+    y = x / s + t.at(i)

@@ -46,9 +46,9 @@ def wild(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
                     str(Path(__file__).with_name("wild.cpp")), "-o", str(path)], check=True)
     library = ctypes.CDLL(str(path))
 
-    def make(entry: str, access: str = "cross_sample_write", **slots: str) -> Any:
+    def make(entry: str, access: str = "cross_sample_write", box: Any = None, **slots: str) -> Any:
         plugin = SimpleNamespace(
-            name=entry, exec_access=access, arg_spec=[(role, name) for name, role in slots.items()],
+            name=entry, exec_access=access, box=box, arg_spec=[(role, name) for name, role in slots.items()],
             host_entry=ctypes.cast(getattr(library, entry), ctypes.c_void_p).value, _keepalive=library,
             arg_dtypes={name: "int64" for name in slots if name in ("where", "place")})
         return plan(plugin, structure=HostTeam)
@@ -88,7 +88,8 @@ def test_a_neighbour_outside_the_plane(index: int) -> None:
             signed = f" (index {element_of(index) - 2**32})" if element_of(index) >= 2**31 else ""
             assert str(raised.value) == (
                 f"{door}: kernel 'neighbour', per_sample 'x': found a read of element {element_of(index)}{signed} by "
-                f"sample 1234, wanted 0 to 1999; no plane was changed; partition (base, count, n) (667, 667, 2000)")
+                f"sample 1234, wanted 0 to 1999; correct the indices of partition (base, count, n) (667, 667, 2000); "
+                f"no plane was changed")
             error = raised.value
             assert (error.plane, error.element, error.sample) == ("x", element_of(index), 1234)
     assert (y == 7.0).all() and (x == np.arange(float(N))).all()
@@ -130,6 +131,90 @@ def test_a_sample_is_named_by_what_those_before_it_did(wild: Callable[..., Any])
         wild("walk", place="mutable", marks="mutable", where="per_sample").run(place=place, marks=marks, where=steps)
     assert (raised.value.plane, raised.value.element, raised.value.sample) == ("marks", 2000, 504)
     assert not place.any() and not marks.any()
+
+
+FORMS: dict[str, tuple[Any, dict[str, Any], str, str, int, str]] = {
+    # the kernel, its other planes, the plane of indices, the plane they lead into, what index i reaches, how
+    "table": (kernels.looked_up, {"t": np.arange(7.0)}, "i", "lookup 't'", lambda i: i, "read"),
+    "empty table": (kernels.looked_up, {"t": np.zeros(0)}, "i", "lookup 't'", lambda i: i, "read"),
+    "staged": (kernels.in_stages, {"f": np.zeros(150)}, "i", "lookup 'f'", lambda i: 100 + i, "read"),
+    "wide": (kernels.edges, {"b": np.zeros(28)}, "e", "wide_in 'b'", lambda i: 4 * i + 2, "read"),
+    "store": (kernels.stored, {"x": np.ones(70), "b": np.ones(64)}, "k", "wide_out 'b'", lambda i: i, "write"),
+    "add": (kernels.added, {"x": np.ones(70), "b": np.ones(64)}, "k", "accum_out 'b'", lambda i: i, "read"),
+}
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("index", [64, 10**6, 2**29 - 1, -101, -1000])
+@pytest.mark.parametrize("form", FORMS)
+def test_buffers_with_a_length_of_their_own(form: str, index: int) -> None:
+    kernel, others, indices, plane, reached, access = FORMS[form]
+    i = np.zeros(70, np.int64)
+    if form == "empty table":
+        i[:66] = 2**32  # whose low 32 bits are 0 as well: any read of an empty table is outside
+    i[66] = index
+    before = {name: array.copy() for name, array in others.items()}
+    deployed, y = eagle.deploy(kernel), np.full(70, 7.0)
+    outputs = {} if "x" in others else {"y": y}
+    bound = deployed.bind(**{indices: i}, **others, **outputs)
+    for door, call in (("BoundPlan.launch", bound.launch),
+                       ("AutoPlan.run", lambda: deployed.run(**{indices: i}, **others, **outputs))):
+        with checking(), pytest.raises(eagle.OutOfBounds) as raised:
+            call()
+        sample = 0 if form == "empty table" else 66
+        element = element_of(reached(int(i[sample])))
+        assert (raised.value.plane, raised.value.element, raised.value.sample) == (plane[-2], element, sample)
+        assert str(raised.value).startswith(
+            f"{door}: kernel {kernel.name!r}, {plane}: found a {access} of element {element}")
+    assert (y == 7.0).all() and all((others[name] == array).all() for name, array in before.items())
+
+
+def test_a_reduction_names_the_row() -> None:
+    x, i = np.arange(100.0), np.arange(100)
+    i[70] = 100
+    total, s = eagle.deploy(kernels.pulled_total, npartitions=2), np.full(1, 7.0)
+    for call in (total.bind(x=x, i=i, s=s).launch, lambda: total(x, i, s=s)):
+        row = "by one of the samples 64 to 95, wanted 0 to 99"
+        with checking(), pytest.raises(eagle.OutOfBounds, match=row) as raised:
+            call()
+        assert (raised.value.plane, raised.value.element, raised.value.sample) == ("x", 100, None)
+    assert s[0] == 7.0
+    i[70], i[98] = 70, -5
+    with checking(), pytest.raises(eagle.OutOfBounds, match="by one of the samples 96 to 99"):
+        total.run(x=x, i=i)
+    i[98] = 98
+    with checking():
+        assert total.run(x=x, i=i)[0] == x.sum()
+
+
+def test_a_later_kernel_of_a_program() -> None:
+    """Nothing of the first kernel is left either."""
+    x, i, s, y = np.ones(50), np.arange(50) % 5, np.full(1, 7.0), np.full(50, 7.0)
+    bound = eagle.deploy(kernels.in_two_kernels).bind(x=x, i=i, t=np.arange(5.0), s=s, y=y)
+    assert len(bound.stages) == 2
+    i[40] = 5
+    with checking(), pytest.raises(eagle.OutOfBounds, match=f"kernel '{bound.stages[1]}', lookup 't'.*by sample 40"):
+        bound.launch()
+    assert (s[0] == 7.0) and (y == 7.0).all()
+    i[40] = 0
+    with checking():
+        bound.launch()
+    assert s[0] == 50.0 and (y == x / 50.0 + i).all()
+
+
+@pytest.mark.parametrize(("n", "bad", "samples"), [
+    (100, 45, "37 to 61 in steps of 8"), (100, 0, "0 to 24 in steps of 8"), (52, 34, "34 to 50 in steps of 8"),
+    (100, 98, "98"), (70, 69, "69")])
+def test_a_thread_of_several_samples(wild: Callable[..., Any], n: int, bad: int, samples: str) -> None:
+    where = np.arange(n)
+    where[bad] = n
+    boxed = wild("put_boxed", "sample_local", {"T": 4, "stride": 8}, out="mutable", x="per_sample", where="per_sample")
+    one = "sample" if samples.isdigit() else "one of the samples"
+    with checking(), pytest.raises(eagle.OutOfBounds, match=f"a write of element {n} by {one} {samples}, wanted"):
+        boxed.run(x=np.zeros(n), where=where)
+    where[bad] = bad
+    with checking():
+        assert (boxed.run(x=np.arange(float(n)), where=where) == np.arange(n)).all()
 
 
 @settings(max_examples=150, deadline=None)

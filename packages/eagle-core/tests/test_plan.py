@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 import eagle
 from eagle import ArgumentError
-from eagle.exec import HostTeam, Partition, Structure, check_placement
+from eagle.exec import DeviceGroup, DeviceKernel, HostTeam, Partition, RankPartition, Structure, check_placement
 from eagle.plan import AutoPlan, Plan, plan
 
 
@@ -372,3 +372,38 @@ def test_a_thread_that_computes_several_samples(rows: int, npartitions: int) -> 
     assert sum(part.count for part in threads) == -(-rows // run.plugin.box["T"]) * 64
     with pytest.raises(ValueError, match="HAWK_BOX=0"):
         eagle.deploy(kernels.product, partitions=[(0, 64, 64)])
+
+
+def test_a_plugin_of_hawk_is_completed_from_its_sidecar(tmp_path: Path) -> None:
+    """hawk's namespaces lack cells and the later stages: the sidecar beside the library has them."""
+    x = np.array([1.0, 2.0, 5.0])
+    for kernel, expected in ((kernels.total, [8.0]), (kernels.share, x / 8.0)):
+        plugin = artifact.plugins(artifact.build_bundle([kernel], tmp_path / kernel.name, targets=("host",)))
+        assert not hasattr(plugin[kernel.name], "cells")
+        assert (plan(plugin[kernel.name], structure=HostTeam).run(x=x) == expected).all()
+        assert (eagle.deploy(plugin[kernel.name]).run(x=x) == expected).all()
+        (tmp_path / kernel.name / f"{kernel.name}.json").unlink()
+        with pytest.raises(ValueError, match=r"load_bundle"):
+            plan(plugin[kernel.name], structure=HostTeam)
+
+
+def test_plans_of_ranks_are_made_and_refuse_to_run() -> None:
+    plugin = eagle.deploy(kernels.scale).plugin
+    ranks = plan(plugin, structure=RankPartition, npartitions=2)
+    assert ranks.structure is RankPartition and ranks.inner is HostTeam and ranks.gather
+    assert [part.count for part in ranks.partitions_for(5)] == [3, 2]
+    with pytest.raises(RuntimeError, match=r"eagle\[mpi\]"):
+        ranks.run(x=np.ones(3), a=1.0, b=1.0)
+    with pytest.raises(ValueError, match=r"Plan\.bind: structure: found rank_partition.* use run"):
+        ranks.bind(x=np.ones(3), a=1.0, b=1.0, out=np.ones(3))
+    with pytest.raises(ValueError, match=r"inner: found host_team, wanted None"):
+        plan(plugin, structure=HostTeam, inner=HostTeam)
+    with pytest.raises(TypeError, match=r"inner: found 'host_team', wanted a Structure"):
+        plan(plugin, structure=RankPartition, inner="host_team")  # type: ignore[arg-type]
+    for structure in (DeviceKernel, DeviceGroup):
+        with pytest.raises(ValueError, match=structure.name):
+            plan(plugin, structure=structure)
+    sums = eagle.deploy(kernels.total).plugin
+    plan(sums, structure=RankPartition, partitions=[(0, 64, 100), (64, 36, 100)])
+    with pytest.raises(ValueError, match=r"a base of 50, wanted multiples of 32"):
+        plan(sums, structure=RankPartition, partitions=[(0, 50, 100), (50, 50, 100)])

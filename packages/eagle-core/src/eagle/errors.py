@@ -65,7 +65,7 @@ def out_of_bounds(door: str, kernel: str, role: str, plane: str, access: str, el
         wanted += f", counted over the {rows} rows"
     error = OutOfBounds(refusal(
         door, f"kernel {kernel!r}, {role} {plane!r}", f"{access} of element {element}{index}{samples}", wanted,
-        f"no plane was changed; partition (base, count, n) {partition}"))
+        f"correct the indices of partition (base, count, n) {partition}; no plane was changed"))
     error.plane, error.element, error.sample = plane, element, first if first >= 0 and alike == 1 else None
     return error
 

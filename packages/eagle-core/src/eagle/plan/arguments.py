@@ -44,6 +44,8 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     planes = [slot for slot in slots.values() if slot.is_plane and slot.name in packed]
     planes.sort(key=lambda slot: slot.is_output)
     found = [(slot, plane_samples(door, signature.lanes, slot, packed[slot.name].shape, layout)) for slot in planes]
+    if len(signature.lanes.axes) > 1:
+        found.sort(key=lambda plane: -plane[1])  # one that is too short was meant to be broadcast
     n = total_samples(door, signature, found, extents, n)
     for slot in planes:
         packed[slot.name] = _flat(packed[slot.name], slot.shape(n))
@@ -91,7 +93,9 @@ def _check_buffer(door: str, signature: Signature, slot: Slot, packed: Mapping[s
     array, what = packed[slot.name], f"{slot.role} {slot.name!r}"
     shape = buffer_shape(door, signature, slot, packed, extents, n)
     if shape is not None and array.shape != shape:
-        raise LayoutError(refusal(door, what, f"shape {array.shape}", f"shape {shape}",
+        told = "".join(f", as {label}={extents[label]} says" for label, extent in slot.axes or ()
+                       if extent is None and label in extents)
+        raise LayoutError(refusal(door, what, f"shape {array.shape}", f"shape {shape}{told}",
                                   f"make it with np.zeros({shape}, {slot.dtype.name!r})" if slot.writes
                                   else "pass an array of that shape"))
     if array.ndim == 0:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,6 +39,7 @@ class AutoPlan(_core.Calls):
         self.plugin = plugin
         self.plan_kw = plan_kw
         self.kernel = kernel
+        self._tree = getattr(kernel, "returns", None)  # the kernel's own tree of returns
         self._host: Plan | None = None
         self._positional: tuple[str, ...] | None = None
         self._variant = variant
@@ -79,8 +81,20 @@ class AutoPlan(_core.Calls):
     def bind(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
         """:meth:`Plan.bind` of the plan that :meth:`select` picks."""
         door = "AutoPlan.bind"
-        plan, args, planes = self._routed(door, args, planes)
-        return plan._select(door, planes).bind_by_name(door, args, device, layout, planes)
+        plan, args, packed = self._routed(door, args, planes)
+        bound = plan._select(door, packed).bind_by_name(door, args, device, layout, packed)
+        if self._variant is not None:
+            bound.adapt_rebinds(functools.partial(self._adapted, plan, dict(planes)))
+        return bound
+
+    def _adapted(self, bound: AutoPlan, given: dict[str, Any], door: str, changed: dict[str, Any]) -> dict[str, Any]:
+        """The `changed` planes as the plan `bound` reads them; `given` are all planes, as the caller gave them."""
+        plan, _, packed = self._routed(door, (), given | changed)
+        if plan is not bound:
+            raise LayoutError(refusal(door, f"planes {sorted(changed)}", "other axes that they are broadcast along",
+                                      "those that were bound", "bind again"))
+        given.update(changed)
+        return {name: packed[name] for name in changed}
 
     def bind_args(self, args: Sequence[Any], kw: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name. Positions are the kernel's required parameters, in order.
@@ -106,8 +120,7 @@ class AutoPlan(_core.Calls):
 
     def returned(self, planes: dict[str, Any]) -> Any:
         """The kernel's own tree of returns (a plane, tuple, list or dict), filled from ``{name: plane}``."""
-        return _fill(self.kernel.returns, planes) if self.kernel is not None and self.kernel.returns is not None \
-            else planes
+        return planes if self._tree is None else _fill(self._tree, planes)
 
     def __repr__(self) -> str:
         return f"AutoPlan({self._name!r}, targets={list(self._targets)})"
@@ -124,20 +137,19 @@ class AutoPlan(_core.Calls):
     def _positions(self, signature: Signature) -> tuple[str, ...] | None:
         """The names positions stand for: the required parameters in order, then those that may be left out, where
         they stand behind all required ones. A position never has two meanings."""
-        if self.kernel is None:
+        if not hasattr(self.kernel, "planes"):  # built before, or a fused group
             return None
         slots = {slot.name: slot for slot in signature.arguments}
-        returned = set(_leaves(self.kernel.returns))
+        returned = set(_leaves(self._tree))
         names = [name for name in self.kernel.planes
                  if name not in returned and (name in slots or name in signature.unread)]
         required = [name for name in names if name not in slots or not slots[name].omissible("call")]
         return tuple(names if names[:len(required)] == required else required)
 
     def _returns(self, index: dict[str, int]) -> int:
-        tree = self.kernel.returns if self.kernel is not None else None
-        if tree is None:
+        if self._tree is None:
             return RUN_RESULT
-        return index[tree] if isinstance(tree, str) else RETURN_TREE
+        return index[self._tree] if isinstance(self._tree, str) else RETURN_TREE
 
     def _routed(self, door: str, args: tuple[Any, ...], kw: dict[str, Any],
                 ) -> tuple[AutoPlan, tuple[Any, ...], dict[str, Any]]:
@@ -161,9 +173,7 @@ class AutoPlan(_core.Calls):
         given = plan.bind_args(args, kw)
         chosen = plan._select(door, given)
         planes = chosen.run_planes(door, device, layout, given, "call")
-        if self.kernel is not None and self.kernel.returns is not None:
-            return self.returned(planes)
-        return results(chosen.signature, planes)
+        return results(chosen.signature, planes) if self._tree is None else self.returned(planes)
 
 
 _core.keep_call(AutoPlan)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -31,6 +31,7 @@ class BoundPlan(_core.Launches):
         self._plan = plan
         self._layout = layout
         self._n: int | None = None
+        self._adapt: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None
         self._adopt(door, given, layout)
 
     def _adopt(self, door: str, given: dict[str, Any], layout: str | None) -> None:
@@ -104,8 +105,14 @@ class BoundPlan(_core.Launches):
             if name not in self._planes:
                 raise ArgumentError(refusal(door, f"argument {name!r}", "a name that is not bound",
                                             f"one of {list(self.names)}"))
+        if self._adapt is not None:
+            changed = self._adapt(door, changed)
         self._adopt(door, self._planes | self._extents | changed, layout or self._layout)
         return self
+
+    def adapt_rebinds(self, adapt: Callable[[str, dict[str, Any]], dict[str, Any]]) -> None:
+        """Have `adapt(door, changed)` turn what rebind is given into what the plan reads."""
+        self._adapt = adapt
 
     def clear(self, *names: str) -> None:
         """Fill bound output planes with zeros. Raises ArgumentError for other names."""

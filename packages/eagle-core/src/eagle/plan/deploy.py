@@ -121,7 +121,7 @@ def _deploy(kernels: list[Any], targets: Sequence[str] | None, cache_dir: Any, s
         plugin = SimpleNamespace(**vars(plugins[kernel.name]))
         parts = getattr(plugin, "stage_plugins", None) or (plugin,)
         slots = {name for part in parts for _, name in part.arg_spec} | (plugin.cells or {}).keys()
-        plugin.unread = frozenset(name for name, plane in kernel.planes.items()
+        plugin.unread = frozenset(name for name, plane in getattr(kernel, "planes", {}).items()
                                   if name not in slots and not getattr(plane, "grid", ()))
         plugin._hawk_source = (kernel, bundle.digest, cache_dir)
         plans.append(AutoPlan(plugin, plan_kw, kernel, _variants(kernel, targets, cache_dir, scalar_type, plan_kw)))
@@ -143,14 +143,19 @@ def _variants(kernel: Any, targets: Sequence[str] | None, cache_dir: Any, scalar
 
     hawk makes, and keeps, one variant of the kernel for each pattern of the axes its planes vary along.
     """
-    if kernel.lane_space[0][0] is None or getattr(kernel, "broadcast", None):
+    lanes = getattr(kernel, "lane_space", None)  # a fused group has none, and no parameters
+    if lanes is None or lanes[0][0] is None or getattr(kernel, "broadcast", None):
         return None
     plans: dict[Any, AutoPlan] = {}
 
     def route(args: tuple[Any, ...], kw: dict[str, Any]) -> tuple[AutoPlan | None, tuple[Any, ...], dict[str, Any]]:
+        from hawk import HawkError
         from hawk._broadcast import route as pattern_of
 
-        chosen, args, kw = pattern_of(kernel, args, kw)
+        try:
+            chosen, args, kw = pattern_of(kernel, args, kw)
+        except HawkError:  # shapes that do not broadcast: the plan refuses them in its own words
+            return None, args, kw
         if chosen is kernel:
             return None, args, kw
         if chosen not in plans:
@@ -168,7 +173,8 @@ def _key(kernels: list[Any], targets: tuple[str, ...], precision: str) -> str:
     from hawk.compile.toolchain import host_profile, opt_level
 
     facts: list[object] = [version("raptor-hawk"), targets, precision, host_profile(), opt_level()]
-    facts += [(kernel.name, kernel.walk.digest, declaration_digest(kernel), kernel.kind.slug,
+    facts += [(kernel.name, kernel.walk.digest, declaration_digest(kernel),
+               getattr(getattr(kernel, "kind", None), "slug", None),  # a fused group has none
                getattr(kernel.sinks, "derivative", None)) for kernel in kernels]
     if any(target != "host" for target in targets):
         facts.append(os.environ.get("HAWK_CUDA_ARCH"))

@@ -9,12 +9,13 @@ from typing import Any, NoReturn
 
 from eagle import _core, roles
 from eagle.errors import ArgumentError, BufferRefused, refusal, shown
-from eagle.exec import HostTeam, Partition, Structure, check_placement
+from eagle.exec import HostTeam, Partition, RankPartition, Structure, check_placement
 from eagle.plan.arguments import settle
 from eagle.plan.bound import BoundPlan
 from eagle.plan.lanes import MOST_SAMPLES
 from eagle.plan.program import Kernels, bind
-from eagle.plan.signature import Signature, read_signature
+from eagle.plan.signature import ROW, Signature, read_signature
+from eagle.registry import complete
 
 __all__ = ["Plan", "check_policy", "is_hawk_kernel", "make_plan", "plan", "read_cut", "results"]
 
@@ -47,11 +48,11 @@ class Plan(_core.Runs):
                  partitions: tuple[Partition, ...] | None, npartitions: int, n_samples: int | None,
                  inner: Structure | None = None, gather: bool = True, policy: str = "compensated",
                  door: str = "eagle.plan.plan") -> None:
-        signature = read_signature(door, plugin, access)
+        signature = read_signature(door, complete(door, plugin), access)
         self.__dict__.update(plugin=plugin, structure=structure, access=access, op=op, partitions=partitions,
                              npartitions=npartitions, n_samples=n_samples, inner=inner, gather=gather, policy=policy,
                              signature=signature, kernels=Kernels(door, signature))
-        if signature.plain:
+        if signature.plain and structure == HostTeam:
             self._arm(self.kernels.first, npartitions, partitions or (), (), -1)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -101,6 +102,9 @@ class Plan(_core.Runs):
     def bind_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None,
                      planes: dict[str, Any]) -> BoundPlan:
         """What :meth:`bind` does, for the door named `door`."""
+        if self.structure != HostTeam:
+            raise ValueError(refusal(door, "structure", repr(self.structure), repr(HostTeam),
+                                     "ranks gather what they wrote: use run"))
         self._refuse_positions(door, args, "bind")
         return BoundPlan(self, door, self.given(door, device, planes), layout)
 
@@ -116,6 +120,8 @@ class Plan(_core.Runs):
 
         `mode` ("run" or "call") says what may be left out. Raises as :meth:`run` says, before anything is written.
         """
+        if self.structure == RankPartition:
+            RankPartition.world()
         given = self.given(door, device, planes)
         arguments = settle(door, self.signature, given, layout, mode)
         self.check_samples(door, arguments.n)
@@ -183,14 +189,13 @@ def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure 
     if npartitions > 1 and getattr(plugin, "abi_tag", None) == "aether-abi/1":
         raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a legacy aether-abi/1 plugin"))
     check_policy(door, policy)
-    if inner is not None:
-        raise ValueError(refusal(door, "inner", shown(inner), "None", "only rank plans have an inner structure"))
     if not isinstance(structure, Structure):
         raise TypeError(refusal(door, "structure", shown(structure), "a Structure", "eagle.exec.HostTeam"))
+    inner = _read_inner(door, structure, inner)
     check_placement(plugin.exec_access, structure, npartitions)
-    if structure != HostTeam:
-        raise ValueError(refusal(door, "structure", shown(structure), repr(HostTeam.name),
-                                 "this version runs plans on the host"))
+    if (inner or structure) != HostTeam:
+        raise ValueError(refusal(door, "structure" if inner is None else "inner", shown(inner or structure),
+                                 repr(HostTeam), "this version runs plans on the host"))
     if npartitions > 1 and any(name == roles.ACTIVE_COUNT for _, name in plugin.arg_spec):
         raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a kernel with an active set",
                                  "leave npartitions= and partitions= out"))
@@ -198,8 +203,27 @@ def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure 
     if not isinstance(entry, int) or entry <= 0:
         raise ValueError(refusal(door, f"kernel {getattr(plugin, 'name', '')!r}", f"no host_entry ({entry!r})",
                                  f"an entry for {structure}", 'build it with targets=("host",)'))
-    return Plan(plugin, structure, plugin.exec_access, getattr(plugin, "exec_op", None), cut, npartitions, n_samples,
-                policy=policy, door=door)
+    made = Plan(plugin, structure, plugin.exec_access, getattr(plugin, "exec_op", None), cut, npartitions, n_samples,
+                inner, policy=policy, door=door)
+    odd = [part.base for part in cut or () if part.base % ROW] if structure == RankPartition else []
+    if odd and made.signature.cells:
+        raise ValueError(refusal(door, "partitions", f"a base of {odd[0]}", f"multiples of {ROW}: ranks cut a kernel "
+                                 "that reduces over samples at whole rows", "move the bases"))
+    return made
+
+
+def _read_inner(door: str, structure: Structure, inner: Any) -> Structure | None:
+    """The structure each rank's share runs on; None where there are no ranks."""
+    if structure != RankPartition:
+        if inner is not None:
+            raise ValueError(refusal(door, "inner", shown(inner), "None",
+                                     "leave it out: only rank plans have an inner structure"))
+        return None
+    if inner is None:
+        return HostTeam
+    if not isinstance(inner, Structure):
+        raise TypeError(refusal(door, "inner", shown(inner), "a Structure", "pass eagle.exec.HostTeam"))
+    return inner
 
 
 def read_cut(door: str, npartitions: Any = 1, partitions: Any = None, n_samples: Any = None,

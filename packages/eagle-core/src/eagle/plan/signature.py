@@ -16,9 +16,10 @@ from eagle.abi import ABI_TAG_V2
 from eagle.dtypes import PLANE_DTYPES, np_dtype
 from eagle.errors import refusal, shown
 
-__all__ = ["Box", "Cell", "Lanes", "Signature", "Slot", "Stage", "Use", "read_signature"]
+__all__ = ["ROW", "Box", "Cell", "Lanes", "Signature", "Slot", "Stage", "Use", "read_signature"]
 
 WIDEST = 2**20  # components of a plane
+ROW = 32  # samples that one row of a reduction covers
 
 
 class Box(IntEnum):
@@ -51,7 +52,7 @@ class Use(Enum):
     OFFSETS = auto()  #: where the samples of each branch begin
     MIX = auto()  #: how often each branch was taken
     CELL = auto()  #: what a reduction over samples gives; no slot of any kernel
-    ROWS = auto()  #: a reduction's partials, one for 32 samples
+    ROWS = auto()  #: a reduction's partials, one for ROW samples
     COMPANION = auto()  #: what the additions to a sink have lost
     BETWEEN = auto()  #: what one stage hands to a later one
 

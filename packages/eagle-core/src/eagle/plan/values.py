@@ -174,9 +174,12 @@ def output_plane(door: str, slot: Slot, value: Any) -> Any:
 
 
 def bound_plane(door: str, slot: Slot, value: Any) -> Any:
-    """The array a bound plan keeps: nothing is converted or copied."""
+    """The array a bound plan keeps: the caller's own, or a copy of integers narrower than an input of the kernel."""
     array = _host_array(door, slot, value, lists=False)
     what = _plane_text(slot)
+    if (slot.role == "per_sample" and slot.dtype.kind == "i" and array.dtype.kind in "iu" and array.dtype.isnative
+            and array.dtype.itemsize < slot.dtype.itemsize and slot.declared):
+        return array.astype(slot.dtype, order="C")
     if slot.writes and not array.flags.writeable:
         raise BufferRefused(refusal(door, what, "a read-only array", "a writable array", "pass a copy"))
     if array.dtype != slot.dtype and not _passes(slot, array):
