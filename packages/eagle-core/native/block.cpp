@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "numpy_api.h"
@@ -38,12 +39,16 @@ bool is_plane_of(const Slot& slot, PyObject* value, bool exact, int64_t* n) {
     return true;
 }
 
-/// A buffer of the slot: a numpy array of its dtype, C order, of any shape; `(width, columns)` for a Matrix.
+/// A buffer of the slot: a numpy array of its dtype, C order, and of its shape where it says one.
 bool is_buffer_of(const Slot& slot, PyObject* value, bool exact) {
     if (!has_cells_of(slot, value, exact)) return false;
     PyArrayObject* array = as_array(value);
     if (slot.box == Box::Matrix) return PyArray_NDIM(array) == 2 && PyArray_DIM(array, 0) == slot.width;
-    return PyArray_NDIM(array) > 0;
+    if (slot.dims.empty()) return PyArray_NDIM(array) > 0;
+    if (PyArray_NDIM(array) != static_cast<int>(slot.dims.size())) return false;
+    for (std::size_t i = 0; i < slot.dims.size(); ++i)
+        if (slot.dims[i] >= 0 && PyArray_DIM(array, static_cast<int>(i)) != slot.dims[i]) return false;
+    return true;
 }
 
 /// What a reduction writes: a numpy array of its dtype and `(columns,)`.
@@ -85,6 +90,10 @@ bool is_cell_of(const Slot& slot, PyObject* value, bool exact) {
     return is_plane_of(slot, value, exact, &cells) && cells == 1;
 }
 
+bool omits(const Slot& slot, Door door) {
+    return door == Door::Run ? slot.run_omits : door == Door::Call && slot.call_omits;
+}
+
 void fill(const Slot& slot, BoxStorage& box, void* data, int64_t n) {
     const auto samples = static_cast<uint64_t>(n);
     if (slot.box == Box::Mirror || slot.box == Box::Matrix)
@@ -116,16 +125,16 @@ Block::~Block() {
 
 bool Block::allocate(std::size_t i) {
     const Slot& slot = (*kernel_->slots)[i];
-    if (slot.box == Box::Rows) {
-        const npy_intp columns = static_cast<npy_intp>(slot.width);
-        planes_[i] = PyArray_ZEROS(1, &columns, slot.typenum, 0);
-        return planes_[i] != nullptr;
-    }
-    npy_intp dims[2] = {static_cast<npy_intp>(slot.width), static_cast<npy_intp>(n_)};
-    const bool matrix = slot.box == Box::Mirror;
-    planes_[i] = slot.zero ? PyArray_ZEROS(matrix ? 2 : 1, matrix ? dims : dims + 1, slot.typenum, 0)
-                           : PyArray_SimpleNew(matrix ? 2 : 1, matrix ? dims : dims + 1, slot.typenum);
-    return planes_[i] != nullptr;
+    npy_intp dims[NPY_MAXDIMS];
+    int ndim = 0;
+    for (const int64_t extent : slot.dims) dims[ndim++] = static_cast<npy_intp>(extent);
+    if (slot.box == Box::Rows || slot.box == Box::Mirror) dims[ndim++] = static_cast<npy_intp>(slot.width);
+    if (slot.is_plane() || ndim == 0) dims[ndim++] = static_cast<npy_intp>(n_);
+    planes_[i] = slot.zero ? PyArray_ZEROS(ndim, dims, slot.typenum, 0) : PyArray_SimpleNew(ndim, dims, slot.typenum);
+    if (!planes_[i]) return false;
+    if (slot.box != Box::Rows) fill(slot, boxes_[i], PyArray_DATA(as_array(planes_[i])), n_);
+    if (slot.is_buffer()) boxes_[i].cell = PyArray_NBYTES(as_array(planes_[i]));
+    return true;
 }
 
 /// Two planes that share bytes, one of them written. The very same array as input and output serves where each sample
@@ -160,7 +169,7 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
         params_[i] = &box;
         if (slot.is_plane()) {
             if (position[i] < 0) {
-                if (!(door == Door::Run ? slot.run_omits : door == Door::Call && slot.call_omits)) return Packed::Unfit;
+                if (!omits(slot, door)) return Packed::Unfit;
                 omitted = true;
                 continue;
             }
@@ -170,7 +179,15 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
             n_ = n;
             Py_INCREF(planes_[i] = value);
             fill(slot, box, PyArray_DATA(as_array(value)), n);
+        } else if (slot.box == Box::Companion) {
+            if (position[i] < 0) continue;
+            if (!has_cells_of(slot, values[position[i]], exact)) return Packed::Unfit;
+            Py_INCREF(planes_[i] = values[position[i]]);
         } else if (slot.is_buffer()) {
+            if (position[i] < 0 && slot.box == Box::Sink && slot.allocates() && omits(slot, door)) {
+                omitted = true;
+                continue;
+            }
             if (position[i] < 0 || !is_buffer_of(slot, values[position[i]], exact)) return Packed::Unfit;
             Py_INCREF(planes_[i] = values[position[i]]);
             PyArrayObject* array = as_array(planes_[i]);
@@ -209,24 +226,23 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
         const Slot& slot = slots[i];
         if (slot.box == Box::SampleCount) {
             boxes_[i].u32 = static_cast<plugin::Index>(n_);
-        } else if (slot.box == Box::Sink) {
+        } else if (slot.box == Box::Sink && planes_[i]) {
+            if (PyArray_SIZE(as_array(planes_[i])) < slot.cell * n_) return Packed::Unfit;
             boxes_[i].handle.samples = static_cast<uint64_t>(n_);
         } else if (slot.box == Box::Mirror && position[i] >= 0 && slot.width == n_ && slot.width > 1 &&
                    door != Door::Bind) {
             return Packed::Unfit;  // (w, w) reads both ways: the careful path decides
         }
     }
-    if (omitted) {
-        for (std::size_t i = 0; i < slots.size(); ++i) {
-            const bool result = slots[i].box == Box::Rows && slots[i].width > 0;
-            if (!(slots[i].is_plane() || result) || planes_[i]) continue;
-            if (!allocate(i)) return Packed::Error;
-            if (!result) fill(slots[i], boxes_[i], PyArray_DATA(as_array(planes_[i])), n_);
-        }
-    }
-    if (!kernel_->reductions->empty()) {
-        if (n_ == 0) return Packed::Unfit;
-        if (!allocate_rows()) {
+    for (std::size_t i = 0; omitted && i < slots.size(); ++i)
+        if (!planes_[i] && slots[i].allocates() && !allocate(i)) return Packed::Error;
+    if (!launch_is_all(kernel_)) {
+        if (n_ == 0 && !kernel_->reductions->empty()) return Packed::Unfit;
+        for (const Fold& fold : *kernel_->folds)
+            if (planes_[fold.companion] &&
+                !PyArray_SAMESHAPE(as_array(planes_[fold.companion]), as_array(planes_[fold.sink])))
+                return Packed::Unfit;
+        if (!allocate_scratch()) {
             PyErr_NoMemory();
             return Packed::Error;
         }
@@ -250,20 +266,35 @@ PyObject* Block::results() const {
     return all;
 }
 
-bool Block::allocate_rows() {
+bool Block::allocate_scratch() {
+    constexpr std::size_t kLine = 64;
     const std::vector<Slot>& slots = *kernel_->slots;
-    const auto count = static_cast<std::size_t>((n_ + kRow - 1) / kRow);
+    for (const Fold& fold : *kernel_->folds) {
+        BoxStorage& box = boxes_[fold.companion];
+        PyObject* plane = planes_[fold.companion] ? planes_[fold.companion] : planes_[fold.sink];
+        box.handle = {PyArray_DATA(as_array(plane)), static_cast<uint64_t>(n_), 1, 1, 0};
+        box.cell = PyArray_NBYTES(as_array(plane));
+    }
+    const int64_t rows = (n_ + kRow - 1) / kRow;
     std::size_t bytes = 0;
-    for (const Slot& slot : slots)
-        if (slot.box == Box::Rows) bytes += count * static_cast<std::size_t>(slot.cell);
-    rows_.reset(std::calloc(bytes, 1));
-    if (!rows_) return false;
-    char* next = static_cast<char*>(rows_.get());
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-        if (slots[i].box != Box::Rows) continue;
-        boxes_[i].handle = {next, static_cast<uint64_t>(n_), 1, 1, 0};
-        boxes_[i].cell = static_cast<int64_t>(count) * slots[i].cell;
-        next += boxes_[i].cell;
+    for (const bool placing : {false, true}) {  // first how much, then where
+        auto* next = static_cast<char*>(scratch_.get());
+        for (std::size_t i = 0; i < slots.size(); ++i) {
+            if (slots[i].box == Box::Rows)
+                boxes_[i].cell = rows * slots[i].cell;
+            else if (!owns(i))
+                continue;
+            const std::size_t size = (static_cast<std::size_t>(boxes_[i].cell) + kLine - 1) / kLine * kLine;
+            if (placing) {
+                boxes_[i].handle = {next, static_cast<uint64_t>(n_), 1, 1, 0};
+                next += size;
+            } else {
+                bytes += size;
+            }
+        }
+        if (placing) break;
+        scratch_.reset(std::calloc(bytes ? bytes : 1, 1));
+        if (!scratch_) return false;
     }
     outs_.clear();
     for (const Reduction& reduction : *kernel_->reductions)
@@ -282,7 +313,21 @@ void Block::finish(const Reduction& reduction, T* out) const {
     }
 }
 
-void Block::finish() const {
+void Block::begin() const {
+    for (const Fold& fold : *kernel_->folds)
+        if (owns(fold.companion)) {
+            const BoxStorage& box = boxes_[fold.companion];
+            std::memset(box.handle.data, 0, static_cast<std::size_t>(box.cell));
+        }
+}
+
+eagle_status Block::finish() const {
+    for (const Fold& fold : *kernel_->folds) {
+        if (!owns(fold.companion)) continue;
+        const Slot& sink = (*kernel_->slots)[fold.sink];
+        const int64_t size = boxes_[fold.companion].cell / (sink.bytes / sink.width);
+        if (const eagle_status status = launch_entry(kernel_, fold.entry, params_, {0, size, size})) return status;
+    }
     for (std::size_t i = 0; i < outs_.size(); ++i) {
         const Reduction& reduction = (*kernel_->reductions)[i];
         if ((*kernel_->slots)[reduction.rows[0]].typenum == NPY_FLOAT)
@@ -290,6 +335,13 @@ void Block::finish() const {
         else
             finish(reduction, static_cast<double*>(outs_[i]));
     }
+    return EAGLE_OK;
+}
+
+eagle_status Block::run(const Cut& cut) const {
+    begin();
+    if (const eagle_status status = launch_released(kernel_, params_, n_, cut)) return status;
+    return finish();
 }
 
 int Block::traverse(visitproc visit, void* arg) const {
@@ -312,8 +364,9 @@ bool Block::intact(std::size_t* moved) const {
             *moved = i;
             return false;
         }
-        const bool alike = slot.is_buffer()
-                               ? is_buffer_of(slot, planes_[i], false) && PyArray_NBYTES(array) == box.cell
+        const bool alike =
+            slot.box == Box::Companion ? has_cells_of(slot, planes_[i], false) && PyArray_NBYTES(array) == box.cell
+            : slot.is_buffer()         ? is_buffer_of(slot, planes_[i], false) && PyArray_NBYTES(array) == box.cell
                                : is_plane_of(slot, planes_[i], false, &n) && n == (slot.box == Box::Cell ? 1 : n_);
         const void* packed = slot.box == Box::Mirror || slot.box == Box::Matrix ? box.mirror.data : box.handle.data;
         if (!alike || PyArray_DATA(array) != packed) {

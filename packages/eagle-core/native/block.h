@@ -14,7 +14,7 @@
 
 namespace eagle::core {
 
-/// A box and, behind a handle, the cell it may own or the bytes of the buffer or rows it points at.
+/// A box and, behind a handle, the cell it may own or the bytes of what it points at.
 struct alignas(8) BoxStorage {
     union {
         plugin::GRefMirror mirror;
@@ -50,8 +50,12 @@ public:
     int64_t n() const { return n_; }
     /// The plane of slot i, or the result of a reduction, borrowed; null for anything else.
     PyObject* plane(std::size_t i) const { return planes_[i]; }
-    /// Reduces the rows a launch left; without the GIL.
-    void finish() const;
+    /// Launches, with what comes before and behind it: companions start at zero and are folded, rows are reduced.
+    /// Without the GIL.
+    eagle_status run(const Cut& cut) const;
+    /// What run() does before and behind the launch.
+    void begin() const;
+    eagle_status finish() const;
     /// New reference: the one result, or {name: plane}.
     PyObject* results() const;
     /// Whether every plane is still what was packed; else the slot that is not.
@@ -65,7 +69,9 @@ private:
     void finish(const Reduction& reduction, T* out) const;
     bool unfit_overlap() const;
     bool allocate(std::size_t i);
-    bool allocate_rows();
+    bool allocate_scratch();
+    /// Whether slot i is a companion of the block's own.
+    bool owns(std::size_t i) const { return (*kernel_->slots)[i].box == Box::Companion && !planes_[i]; }
 
     KernelObject* kernel_;
     int64_t n_;
@@ -73,8 +79,8 @@ private:
     const void* inline_params_[kInline];
     PyObject* inline_planes_[kInline];
     std::unique_ptr<char[]> heap_;
-    std::unique_ptr<void, void (*)(void*)> rows_{nullptr, std::free};
-    std::vector<void*> outs_;  ///< where each reduction goes
+    std::unique_ptr<void, void (*)(void*)> scratch_{nullptr, std::free};  ///< rows, companions
+    std::vector<void*> outs_;                                             ///< where each reduction goes
     BoxStorage* boxes_ = inline_boxes_;
     const void** params_ = inline_params_;
     PyObject** planes_ = inline_planes_;

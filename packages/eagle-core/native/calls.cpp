@@ -62,16 +62,14 @@ bool pack_exactly(Block& block, PyObject* values, const std::vector<int16_t>& po
 
 bool launch(const Block& block, const Cut& cut, const Caller& caller) {
     KernelObject* kernel = block.kernel();
-    if (kernel->reductions->empty()) return launch(kernel, block.params(), block.n(), cut, caller);
+    if (launch_is_all(kernel)) return launch(kernel, block.params(), block.n(), cut, caller);
     if (checking()) {
-        if (!launch_checked(kernel, block.params(), block.n(), cut, caller)) return false;
-        block.finish();
-        return true;
+        block.begin();
+        return launch_checked(kernel, block.params(), block.n(), cut, caller) && passed(kernel, block.finish());
     }
     eagle_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = launch_released(kernel, block.params(), block.n(), cut);
-    if (status == EAGLE_OK) block.finish();
+    status = block.run(cut);
     Py_END_ALLOW_THREADS;
     return passed(kernel, status);
 }

@@ -28,9 +28,10 @@ struct Boxes {
             if (slot.is_uniform() || slot.box == Box::SampleCount) continue;
             const bool rows = slot.box == Box::Rows;
             const auto cell = static_cast<std::size_t>(rows ? slot.cell : slot.bytes / slot.width);
-            const auto bytes = static_cast<std::size_t>(slot.is_plane()            ? slot.bytes * n
-                                                        : slot.is_buffer() || rows ? storage[i].cell
-                                                                                   : slot.bytes);
+            const auto bytes =
+                static_cast<std::size_t>(slot.is_plane()                                          ? slot.bytes * n
+                                         : slot.is_buffer() || rows || slot.box == Box::Companion ? storage[i].cell
+                                                                                                  : slot.bytes);
             planes.push_back({&storage[i].handle.data, bytes, cell, slot.writes || slot.box == Box::Cell});
             slots.push_back(&slot);
         }

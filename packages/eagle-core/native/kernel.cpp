@@ -5,6 +5,7 @@
 #include <chrono>
 #include <limits>
 #include <new>
+#include <utility>
 
 #include "bindings.h"
 #include "calls.h"
@@ -152,15 +153,19 @@ bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cu
 
 namespace {
 
-/// (name, role, box, typenum, width, cell, writes, result, zero, run_omits, call_omits)
+/// (name, role, box, typenum, width, cell, writes, result, zero, run_omits, call_omits, dims)
 bool read_slot(PyObject* item, Slot& slot) {
     int box, writes, result, zero, run_omits, call_omits;
     long long width, cell;
-    PyObject *name, *role;
-    if (!PyArg_ParseTuple(item, "UUiiLLppppp", &name, &role, &box, &slot.typenum, &width, &cell, &writes, &result,
-                          &zero, &run_omits, &call_omits))
+    PyObject *name, *role, *dims;
+    if (!PyArg_ParseTuple(item, "UUiiLLpppppO!", &name, &role, &box, &slot.typenum, &width, &cell, &writes, &result,
+                          &zero, &run_omits, &call_omits, &PyTuple_Type, &dims))
         return false;
-    if (box < 0 || box > static_cast<int>(Box::Rows) || width < (box == static_cast<int>(Box::Rows) ? 0 : 1)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(dims); ++i) {
+        slot.dims.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(dims, i)));
+        if (PyErr_Occurred()) return false;
+    }
+    if (box < 0 || box > static_cast<int>(Box::Companion) || width < (box == static_cast<int>(Box::Rows) ? 0 : 1)) {
         PyErr_Format(PyExc_ValueError, "_core.Kernel: slot %R: box %d of width %lld is none", name, box, width);
         return false;
     }
@@ -198,6 +203,7 @@ void kernel_dealloc(PyObject* self) {
         }
     delete kernel->slots;
     delete kernel->reductions;
+    delete kernel->folds;
     delete kernel->pace;
     Py_CLEAR(kernel->name);
     Py_CLEAR(kernel->backend);
@@ -212,6 +218,22 @@ int kernel_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(kernel->backend);
     Py_VISIT(kernel->keepalive);
     return 0;
+}
+
+/// ((companion, sink, entry), ...)
+bool read_folds(KernelObject* kernel, PyObject* folds) {
+    const std::vector<Slot>& slots = *kernel->slots;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(folds); ++i) {
+        unsigned long long companion, sink, entry;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(folds, i), "KKK", &companion, &sink, &entry)) return false;
+        if (companion >= slots.size() || slots[companion].box != Box::Companion || sink >= slots.size() ||
+            slots[sink].box != Box::Sink) {
+            PyErr_SetString(PyExc_ValueError, "_core.Kernel: a fold without its companion and sink");
+            return false;
+        }
+        kernel->folds->push_back({companion, sink, entry});
+    }
+    return true;
 }
 
 /// The indices of slots that hold rows.
@@ -246,15 +268,15 @@ bool read_reductions(KernelObject* kernel, PyObject* reductions) {
 }
 
 PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"name",      "backend", "entry", "slots",  "keepalive",  "serial",
-                                  "aliasable", "live",    "lanes", "stride", "reductions", nullptr};
-    PyObject *name, *backend, *slots, *keepalive, *reductions = nullptr;
+    static const char* names[] = {"name", "backend", "entry",  "slots",      "keepalive", "serial", "aliasable",
+                                  "live", "lanes",   "stride", "reductions", "folds",     nullptr};
+    PyObject *name, *backend, *slots, *keepalive, *reductions = nullptr, *folds = nullptr;
     unsigned long long entry;
     int serial, aliasable;
     long long live = -1, lanes = 1, stride = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOKO!Opp|LLLO!:Kernel", const_cast<char**>(names), &name, &backend,
-                                     &entry, &PyTuple_Type, &slots, &keepalive, &serial, &aliasable, &live, &lanes,
-                                     &stride, &PyTuple_Type, &reductions))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOKO!Opp|LLLO!O!:Kernel", const_cast<char**>(names), &name,
+                                     &backend, &entry, &PyTuple_Type, &slots, &keepalive, &serial, &aliasable, &live,
+                                     &lanes, &stride, &PyTuple_Type, &reductions, &PyTuple_Type, &folds))
         return nullptr;
     if (live < -1 || live >= PyTuple_GET_SIZE(slots) || lanes < 1 || stride < 1) {
         PyErr_Format(PyExc_ValueError, "_core.Kernel: live %lld, lanes %lld, stride %lld", live, lanes, stride);
@@ -284,6 +306,7 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     try {
         kernel->pace = new Pace;
         kernel->reductions = new std::vector<Reduction>;
+        kernel->folds = new std::vector<Fold>;
         kernel->slots = new std::vector<Slot>;
         kernel->slots->reserve(static_cast<std::size_t>(PyTuple_GET_SIZE(slots)));
     } catch (const std::bad_alloc&) {
@@ -291,18 +314,18 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
         return PyErr_NoMemory();
     }
     const bool reduces = reductions && PyTuple_GET_SIZE(reductions) > 0;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots); ++i) {
-        Slot slot{};
-        if (!read_slot(PyTuple_GET_ITEM(slots, i), slot)) {
-            Py_DECREF(self);
-            return nullptr;
+    PyObject* made = guarded([&]() -> PyObject* {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots); ++i) {
+            Slot slot{};
+            if (!read_slot(PyTuple_GET_ITEM(slots, i), slot)) return nullptr;
+            if (slot.is_plane()) kernel->bytes_per_sample += slot.bytes;
+            if (slot.is_plane() && slot.writes && kernel->lead < 0 && !serial && lanes == 1 && !reduces)
+                kernel->lead = i;
+            kernel->slots->push_back(std::move(slot));
         }
-        kernel->slots->push_back(slot);
-        if (slot.is_plane()) kernel->bytes_per_sample += slot.bytes;
-        if (slot.is_plane() && slot.writes && kernel->lead < 0 && !serial && lanes == 1 && !reduces) kernel->lead = i;
-    }
-    PyObject* made =
-        guarded([&]() -> PyObject* { return !reduces || read_reductions(kernel, reductions) ? self : nullptr; });
+        const bool read = (!reductions || read_reductions(kernel, reductions)) && (!folds || read_folds(kernel, folds));
+        return read ? self : nullptr;
+    });
     if (!made) Py_DECREF(self);
     return made;
 }

@@ -24,11 +24,12 @@ enum class Box : int {
     Float32,  ///< a uniform by value
     Int64,    ///< a uniform by value
     SampleCount,
-    Cell,    ///< a one-cell buffer the block itself owns
-    Table,   ///< a buffer with a length of its own
-    Matrix,  ///< `width` components with a number of columns of their own
-    Sink,    ///< a buffer with a length of its own that says it has the samples'
-    Rows,    ///< a reduction's partials, one for kRow samples; the block owns them
+    Cell,       ///< a one-cell buffer the block itself owns
+    Table,      ///< a buffer with a length of its own
+    Matrix,     ///< `width` components with a number of columns of their own
+    Sink,       ///< a buffer with a length of its own that says it has the samples'
+    Rows,       ///< a reduction's partials, one for kRow samples; the block owns them
+    Companion,  ///< what the additions to a Sink have lost; the block's own where none is given
 };
 
 constexpr int64_t kRow = 32;  ///< samples that one row of a reduction covers
@@ -39,15 +40,21 @@ struct Slot {
     Box box;
     int typenum;     ///< numpy type number of a plane
     int64_t width;   ///< components per sample of a plane; of the first Rows of a reduction those of its result, else 0
-    int64_t cell;    ///< start value of a Cell; bytes of one of the Rows
+    int64_t cell;    ///< start value of a Cell; bytes of one of the Rows; least cells a sample of a Sink
     int64_t bytes;   ///< plane bytes per sample, or of a cell's own
     bool writes;     ///< the kernel writes the plane
     bool result;     ///< run() returns the plane
     bool zero;       ///< an omitted plane starts at zero (else it is wholly written)
     bool run_omits;  ///< run() may leave it out
-    bool call_omits;  ///< the call form may leave it out
+    bool call_omits;            ///< the call form may leave it out
+    std::vector<int64_t> dims;  ///< the shape of a Sink, -1 where any extent serves; empty: any shape
 
     bool is_plane() const { return box == Box::Handle || box == Box::Mirror; }
+    /// Whether it can be made from the samples alone: of a Sink only where the shape is known.
+    bool allocates() const {
+        return is_plane() || (box == Box::Rows && width > 0) ||
+               (box == Box::Sink && (cell > 0 || (!dims.empty() && *std::ranges::min_element(dims) >= 0)));
+    }
     bool is_buffer() const { return box == Box::Table || box == Box::Matrix || box == Box::Sink; }
     bool is_uniform() const { return box == Box::Float64 || box == Box::Float32 || box == Box::Int64; }
 };
@@ -58,6 +65,12 @@ struct Reduction {
     reduce::Op op;
     std::vector<std::size_t> rows;
     std::vector<std::size_t> lost;  ///< empty: nothing is lost
+};
+
+/// An entry that puts what a companion holds into its sink.
+struct Fold {
+    std::size_t companion, sink;
+    uint64_t entry;
 };
 
 /// What one launch costs, learned while launching. It decides who keeps the GIL and how small a piece may be, never a
@@ -127,6 +140,7 @@ struct KernelObject {
     bool aliasable;  ///< an input may be the very array of the output
     std::vector<Slot>* slots;
     std::vector<Reduction>* reductions;
+    std::vector<Fold>* folds;
     Pace* pace;
 };
 
@@ -151,6 +165,9 @@ eagle_status launch_entry(const KernelObject* kernel, uint64_t entry, const void
 
 /// The threads of a launch: those that cover the samples, or the first of them that are live.
 int64_t threads_of(const KernelObject* kernel, const void* const* params, int64_t n);
+
+/// Whether a launch is all there is: nothing is reduced or folded behind it.
+inline bool launch_is_all(const KernelObject* kernel) { return kernel->reductions->empty() && kernel->folds->empty(); }
 
 /// true for OK, else false with the exception of the kernel's backend set.
 bool passed(const KernelObject* kernel, eagle_status status);

@@ -53,42 +53,28 @@ struct Kept {
     std::size_t bytes() const { return static_cast<std::size_t>(PyArray_NBYTES(array)); }
 };
 
-struct Fold {
-    uint64_t entry;
-    int64_t size;
-};
-
-/// One kernel of a program: what is zeroed before it, its launch, what is folded and reduced after it.
+/// One kernel of a program, and what is zeroed before it.
 struct Stage {
     KernelObject* kernel;  // borrowed: the block holds it
     Block block;
     std::vector<Kept> clears;
-    std::vector<Fold> folds;
 
     Stage(KernelObject* kernel, int64_t n) : kernel(kernel), block(kernel, n) {}
 
-    bool plain() const { return clears.empty() && folds.empty() && kernel->reductions->empty(); }
+    bool plain() const { return clears.empty() && launch_is_all(kernel); }
     eagle_status run(const Cut& cut) const {
         clear();
-        if (const eagle_status status = launch_released(kernel, block.params(), block.n(), cut)) return status;
-        return conclude();
+        return block.run(cut);
     }
     /// run() with its launch checked, the GIL held. false with an exception set.
     bool run_checked(const Cut& cut, const Caller& caller) const {
         clear();
-        return launch_checked(kernel, block.params(), block.n(), cut, caller) && passed(kernel, conclude());
+        return launch(block, cut, caller);
     }
 
 private:
     void clear() const {
         for (const Kept& plane : clears) std::memset(plane.data, 0, plane.bytes());
-    }
-    eagle_status conclude() const {
-        for (const Fold& fold : folds)
-            if (const eagle_status status = launch_entry(kernel, fold.entry, block.params(), {0, fold.size, fold.size}))
-                return status;
-        block.finish();
-        return EAGLE_OK;
     }
 };
 
@@ -117,12 +103,10 @@ bool is_array(PyObject* object, int typenum) {
     return false;
 }
 
-/// (kernel, values, clears, folds): `values` has one item a slot, None where the block makes its own;
-/// `clears` are arrays, `folds` (entry, size) pairs.
+/// (kernel, values, clears): `values` has one item a slot, None where the block makes its own; `clears` are arrays.
 bool read_stage(PyObject* item, int64_t n, const Cut& cut, BoundObject* self) {
-    PyObject *object, *values, *clears, *folds;
-    if (!PyArg_ParseTuple(item, "O!O!O!O!", KernelType, &object, &PyTuple_Type, &values, &PyTuple_Type, &clears,
-                          &PyTuple_Type, &folds))
+    PyObject *object, *values, *clears;
+    if (!PyArg_ParseTuple(item, "O!O!O!", KernelType, &object, &PyTuple_Type, &values, &PyTuple_Type, &clears))
         return false;
     auto* kernel = reinterpret_cast<KernelObject*>(object);
     std::vector<int16_t> position;
@@ -132,12 +116,6 @@ bool read_stage(PyObject* item, int64_t n, const Cut& cut, BoundObject* self) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(clears); ++i) {
         if (!is_array(PyTuple_GET_ITEM(clears, i), -1)) return false;
         stage->clears.emplace_back(PyTuple_GET_ITEM(clears, i));
-    }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(folds); ++i) {
-        unsigned long long entry;
-        long long size;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(folds, i), "KL", &entry, &size)) return false;
-        stage->folds.push_back({entry, size});
     }
     self->stages->push_back(std::move(stage));
     return true;

@@ -301,7 +301,7 @@ import resource, sys
 from pathlib import Path
 from eagle import _core, backends
 backend, keepalive, name = backends.host(), object(), sys.intern("a name of its own")
-slots = ((name, name, 0, 12, 1, 0, False, False, False, False, False),) * 20_000_000
+slots = ((name, name, 0, 12, 1, 0, False, False, False, False, False, ()),) * 20_000_000
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 _, most = resource.getrlimit(resource.RLIMIT_AS)
 resource.setrlimit(resource.RLIMIT_AS, (used + 500_000_000, most))

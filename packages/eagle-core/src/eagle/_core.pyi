@@ -44,9 +44,10 @@ class Module:
 
 class Kernel:
     def __new__(cls, name: str, backend: Backend, entry: int,
-                slots: tuple[tuple[str, str, int, int, int, int, bool, bool, bool, bool, bool], ...],
+                slots: tuple[tuple[str, str, int, int, int, int, bool, bool, bool, bool, bool, tuple[int, ...]], ...],
                 keepalive: object, serial: bool, aliasable: bool, live: int = -1, lanes: int = 1, stride: int = 1,
-                reductions: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...] = ()) -> Kernel: ...
+                reductions: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...] = (),
+                folds: tuple[tuple[int, int, int], ...] = ()) -> Kernel: ...
 
 class Runs:
     def run(self, *, device: int | None = None, layout: str | None = None, **planes: Any) -> Any: ...
@@ -56,8 +57,8 @@ class Runs:
 class Calls(Runs):
     def __call__(self, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any: ...
 
-# kernel, values, clears, folds (entry, size)
-_Stage = tuple[Kernel, tuple[Any, ...], tuple[Any, ...], tuple[tuple[int, int], ...]]
+# kernel, values, clears
+_Stage = tuple[Kernel, tuple[Any, ...], tuple[Any, ...]]
 
 class Bound:
     def __new__(cls, stages: tuple[_Stage, ...], n: int, parts: int, given: tuple[tuple[int, int, int], ...],

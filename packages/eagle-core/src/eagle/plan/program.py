@@ -24,13 +24,13 @@ class Kernels:
 
     def __init__(self, door: str, signature: Signature) -> None:
         self._signature = signature
-        self._declared = tuple(self._prepare(stage, stage.slots) for stage in signature.stages)
         for stage in signature.stages:
             for target in stage.companions.values():
                 if target not in (getattr(stage.plugin, "fold_entries", None) or {}):
                     raise ValueError(refusal(door, f"kernel {signature.kernel!r}", f"no entry that folds {target!r}",
                                              "one for every sink with a companion",
                                              "load its bundle with eagle.load_bundle"))
+        self._declared = tuple(self._prepare(stage, stage.slots) for stage in signature.stages)
 
     @property
     def first(self) -> _core.Kernel:
@@ -53,14 +53,16 @@ class Kernels:
             serial=plugin.exec_access == "cross_sample_write", aliasable=self._signature.aliasable,
             live=live[0] if live else -1, lanes=stage.box[0], stride=stage.box[1],
             reductions=tuple((_OPS[cell.op], tuple(at[name] for name in cell.planes()),
-                              tuple(at[name] for name in cell.lost())) for cell in stage.cells))
+                              tuple(at[name] for name in cell.lost())) for cell in stage.cells),
+            folds=tuple((at[companion], at[sink], plugin.fold_entries[sink])
+                        for companion, sink in stage.companions.items()))
 
 
-def _packed(slot: Slot, cell: Cell | None) -> tuple[str, str, int, int, int, int, bool, bool, bool, bool, bool]:
+def _packed(slot: Slot, cell: Cell | None) -> tuple[Any, ...]:
     """A slot as ``native/kernel.cpp`` reads it; the first rows of a cell go by the cell's name."""
     result = slot.is_output or (cell is not None and not cell.internal)
     return (cell.name if cell else slot.name, slot.role, int(slot.box), slot.dtype.num, slot.width, slot.start,
-            slot.writes, result, slot.zero, slot.omissible("run"), slot.omissible("call"))
+            slot.writes, result, slot.zero, slot.omissible("run"), slot.omissible("call"), slot.dims)
 
 
 def bind(signature: Signature, kernels: Kernels, arguments: Arguments, npartitions: int,
@@ -78,8 +80,9 @@ def bind(signature: Signature, kernels: Kernels, arguments: Arguments, npartitio
                       else replace(slot, dtype=arguments.slots[slot.name].dtype) for slot in stage.slots)
         results = {cell.planes()[0]: buffers[cell.name] for cell in stage.cells}
         values = tuple(results.get(slot.name) if slot.use is Use.ROWS else buffers.get(slot.name) for slot in slots)
-        stages.append((kernels.of(i, slots), values, _clears(signature, i, buffers, arguments),
-                       _folds(signature, i, buffers, arguments)))
+        clears = tuple(buffers[name] for name in signature.keyed if name in {
+            slot.name for slot in stage.slots if slot.writes})
+        stages.append((kernels.of(i, slots), values, clears))
     return _core.Bound(tuple(stages), arguments.n, npartitions, tuple(partitions))
 
 
@@ -101,23 +104,4 @@ def _owned(signature: Signature, arguments: Arguments) -> dict[str, Any]:
                 width, axes = signature.keyed[slot.name]
                 cells = [n // signature.lanes.row if extent is None else extent for _, extent in axes]
                 owned[slot.name] = np.zeros(width * int(np.prod(cells)), slot.dtype)
-        for companion, target in stage.companions.items():
-            if companion not in given and companion not in owned:
-                owned[companion] = np.zeros_like((given | owned)[target])
     return owned
-
-
-def _clears(signature: Signature, at: int, buffers: dict[str, Any], arguments: Arguments) -> tuple[Any, ...]:
-    """What starts each launch at zero: sums between stages and companions, before the first stage that adds to them."""
-    names = [*signature.keyed, *(name for stage in signature.stages for name in stage.companions)]
-    return tuple(buffers[name] for name in dict.fromkeys(names) if name not in arguments.packed and at == next(
-        i for i, stage in enumerate(signature.stages) if any(slot.name == name for slot in stage.slots)))
-
-
-def _folds(signature: Signature, at: int, buffers: dict[str, Any], arguments: Arguments) -> tuple[tuple[int, int], ...]:
-    """The entries that put a companion into its sink, behind the last stage that adds to both."""
-    stage = signature.stages[at]
-    later = {slot.name for other in signature.stages[at + 1:] for slot in other.slots}
-    return tuple((stage.plugin.fold_entries[target], buffers[target].size)
-                 for companion, target in stage.companions.items()
-                 if companion not in arguments.packed and companion not in later)

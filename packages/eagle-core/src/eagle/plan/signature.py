@@ -36,6 +36,7 @@ class Box(IntEnum):
     MATRIX = 8
     SINK = 9
     ROWS = 10
+    COMPANION = 11
 
 
 class Use(Enum):
@@ -77,7 +78,7 @@ class Slot:
     reads_prior: bool = False  #: the kernel reads the value the launch starts from
     writes: bool = False
     zero: bool = False  #: left out, it starts at zero; else the kernel writes every cell
-    start: int = 0  #: a word's start value; what a uniform that may be left out is
+    start: int = 0  #: a word's start value; what a uniform that may be left out is; least cells a sample of a sink
     declared: bool = True  #: the plugin declares the dtype; else integer and bool arrays pass unchanged
     optional: bool = False  #: a uniform that may be left out
     payload: tuple[int, ...] = ()  #: a sink's own axes
@@ -106,6 +107,11 @@ class Slot:
     @property
     def is_word(self) -> bool:
         return self.use is Use.WORD
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The shape of a sink with axes of its own, -1 for each extent that a call says."""
+        return () if self.axes is None else (*self.payload, *(extent or -1 for _, extent in self.axes))
 
     @property
     def head(self) -> tuple[int, ...]:
@@ -228,10 +234,14 @@ class Signature:
 
     @property
     def plain(self) -> bool:
-        """Whether a launch of the one kernel over the planes as given is all there is to do."""
-        uses = (Use.SAMPLES, Use.NUMBER, Use.COUNT, Use.WORD, Use.ROWS)
-        return len(self.stages) == 1 and len(self.lanes.axes) == 1 and self.stages[0].box == (1, 1) and all(
-            slot.use in uses or (slot.use is Use.TABLE and slot.box is Box.TABLE) for slot in self.stages[0].slots)
+        """Whether one kernel over the planes as given is all there is to do, and says itself what shapes they have."""
+        uses = (Use.SAMPLES, Use.NUMBER, Use.COUNT, Use.WORD, Use.ROWS, Use.COMPANION, Use.SINK, Use.TABLE)
+        slots = self.stages[0].slots
+        told = [label for slot in slots for label, extent in slot.axes or () if extent is None]
+        return (len(self.stages) == 1 and len(self.lanes.axes) == 1 and self.stages[0].box == (1, 1)
+                and all(slot.use in uses and slot.box is not Box.MATRIX for slot in slots)
+                and not any(slot.like and slot.use is Use.SINK for slot in slots)
+                and len(told) <= 1 and self.lanes.label not in told)
 
     @property
     def aliasable(self) -> bool:
@@ -334,7 +344,7 @@ def _arguments(stages: list[Stage], real: np.dtype[Any], between: Collection[str
 
 def _slots(door: str, kernel: str, plugin: Any, between: set[str], cells: Iterable[Cell]) -> tuple[Slot, ...]:
     """The slots of one kernel that reduces to `cells`; `between` are those that stages hand on."""
-    spec = _pairs(door, kernel, plugin.arg_spec)
+    spec, access = _pairs(door, kernel, plugin.arg_spec), plugin.exec_access
     rows = _rows(door, f"kernel {kernel!r}", cells, spec)
     real = np_dtype(getattr(plugin, "scalar_type", None) or "float64")
     declared: Mapping[str, str] = getattr(plugin, "arg_dtypes", None) or {}
@@ -377,10 +387,13 @@ def _slots(door: str, kernel: str, plugin: Any, between: set[str], cells: Iterab
             width = rows[name].columns if name == rows[name].planes()[0] else 0
             slots.append(Slot(role, name, Use.ROWS, Box.ROWS, dtype, width, writes=True))
         elif role in ("wide_out", "accum_out"):
-            use = Use.COMPANION if name in companions else Use.SINK
+            companion = name in companions
             payload, axes = _sink_axes(named.get(name))
-            slots.append(Slot(role, name, use, Box.SINK, dtype, writes=True, zero=True, declared=name in declared,
-                              payload=payload, axes=axes, like=companions.get(name) or likes.get(name)))
+            slots.append(Slot(role, name, Use.COMPANION if companion else Use.SINK,
+                              Box.COMPANION if companion else Box.SINK, dtype, writes=True, zero=True,
+                              start=int(role == "wide_out" and axes is None and access != "cross_sample_write"),
+                              declared=name in declared, payload=payload, axes=axes,
+                              like=companions.get(name) or likes.get(name)))
         else:
             slots.append(planes.samples(role, name, kind, dtype))
     return tuple(slots)
