@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -169,7 +170,8 @@ INIT, RELA, RELASZ, RELAENT, INIT_ARRAY, INIT_ARRAYSZ, GNU_HASH, SYMTAB, SYMENT 
 
 @pytest.mark.parametrize(("tag", "field", "value"), [
     (INIT, 8, 0), (INIT, 8, 2**40), (RELA, 0, 99), (RELASZ, 0, 99), (RELASZ, 8, 25), (RELASZ, 8, 2**40),
-    (RELAENT, 8, 16), (RELAENT, 0, 99), (INIT_ARRAY, 8, 0x1000), (INIT_ARRAY, 0, 99), (INIT_ARRAYSZ, 0, 99), (INIT_ARRAYSZ, 8, 2**30),
+    (RELAENT, 8, 16), (RELAENT, 0, 99), (INIT_ARRAY, 8, 0x1000), (INIT_ARRAY, 0, 99), (INIT_ARRAYSZ, 0, 99),
+    (INIT_ARRAYSZ, 8, 2**30),
     (GNU_HASH, 8, 0), (GNU_HASH, 0, 99), (SYMTAB, 8, 2**33), (SYMENT, 8, 16),
 ])
 def test_dynamic_data_that_would_crash_the_loader(code: bytes, tag: int, field: int, value: int) -> None:
@@ -356,6 +358,36 @@ def test_values(bundle: Path, key: str, text: str) -> None:
     document[key] = "HERE"
     path.write_text(json.dumps(document).replace('"HERE"', text))
     refused(bundle, "plain.json", key)
+
+
+NESTED = '{"a": ' * 60 + "1" + "}" * 60
+
+
+@pytest.mark.parametrize(("key", "text", "fact"), [
+    ("derivative", '{"kind": "vjp", "wrt": [], "jump": ' + '{"a": ' * 900 + "1" + "}" * 900 + "}", "deeply"),
+    ("quantities", "[" * 70 + "]" * 70, "deeply"),
+    ("arg_spec", json.dumps([["lookup", f"x{i}"] for i in range(200_000)]), "200000 slots"),
+    ("companions", json.dumps({f"x{i}": "y" for i in range(200_000)}), "companions"),
+    ("quantities", "{" + ", ".join(f'"k{i}": 1' for i in [*range(200_000), 199_999]) + "}", "'k199999' twice"),
+    ("exec_targets", json.dumps(["host"] * 200_000), "exec_targets"),
+    ("launch", '{"lane_space": {"axes": [{"label": null, "extent": ' + "1" * 4000 + "." + "1]}}"[1:], "no JSON"),
+    ("launch", '{"lane_space": {"axes": [{"label": null, "extent": -' + "1" * 4000 + '}], "group": 1}}', "extent"),
+    ("dispatch", json.dumps([{"name": f"d{i}", "K": 1, "policy": "p", "static_selector": True, "selector_reads": []}
+                             for i in range(100_000)] + [3]), "dispatch[100000]"),
+], ids=range(9))
+def test_what_is_large_is_refused_at_once(bundle: Path, key: str, text: str, fact: str) -> None:
+    path = bundle / "plain.json"
+    document = json.loads(path.read_text())
+    document[key] = "HERE"
+    path.write_text(json.dumps(document).replace('"HERE"', text))
+    before = time.perf_counter()
+    refused(bundle, "plain.json", fact)
+    assert time.perf_counter() - before < 20  # one of them would take hours if it were quadratic
+
+
+def test_what_is_nested_and_unknown_is_left_alone(bundle: Path) -> None:
+    edit(bundle / "plain.json", lambda s: s.update(quantities=json.loads(NESTED)))
+    assert list(load_bundle(bundle)) == ["plain"]
 
 
 # ---- files that are none ---------------------------------------------------------------------------------------------

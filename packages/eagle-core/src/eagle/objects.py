@@ -20,7 +20,7 @@ MACHINES = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "ppc64le": 
             "loongarch64": 258}  # of 64 bits
 DYNAMIC_LIBRARY = 3
 LOAD, DYNAMIC, READ_ONLY_LATER = 1, 2, 0x6474E552  # kinds of program headers
-EXECUTABLE, WRITABLE = 1, 2
+EXECUTABLE, WRITABLE, READABLE = 1, 2, 4
 # Tags of dynamic data.
 PLTRELSZ, PLTGOT, HASH, STRTAB, SYMTAB, RELA, RELASZ, RELAENT, STRSZ, SYMENT = 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 INIT, FINI, PLTREL, JMPREL, INIT_ARRAY, FINI_ARRAY, INIT_ARRAYSZ, FINI_ARRAYSZ = 12, 13, 20, 23, 25, 26, 27, 28
@@ -48,6 +48,10 @@ class Segment:
     file_bytes: int
     memory_bytes: int
     flags: int
+
+    @property
+    def readable(self) -> bool:
+        return bool(self.flags & READABLE)
 
     @property
     def writable(self) -> bool:
@@ -123,7 +127,7 @@ class _Reader:
         headers = list(self._table(programs, "IIQQQQQQ" if self.wide else "IIIIIIII", entry_size, count,
                                    "the program headers"))
         segments, dynamic = self._segments(headers)
-        at_start = segments[0].offset == segments[0].address == 0
+        at_start = segments[0].readable and segments[0].offset == segments[0].address == 0
         self.machine = machine
         self.object = Object(self.data, programs + entry_size * count if at_start else 0, segments, {})
         entries = self._dynamic(dynamic)
