@@ -75,7 +75,7 @@ def test_classify_mutables() -> None:
     assert roles.classify_arg("mutable", "b", vec_mutables=frozenset("b"), mat_mutables=frozenset("b")) == "GREF_MAT"
 
 
-@pytest.mark.parametrize("role", ["inout", "", None, ["out"], 3])
+@pytest.mark.parametrize("role", ["inward", "", None, ["out"], 3])
 def test_an_unknown_role_is_named(role: Any) -> None:
     with pytest.raises(ValueError, match=r"slot 'x'") as caught:
         roles.classify_arg(role, "x")
