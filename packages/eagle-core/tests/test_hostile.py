@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,56 @@ def test_what_the_reader_takes(bundle: Path) -> None:
     struct.pack_into("<HHH", data, 58, 0, 0, 0)
     replace(bundle, data)
     assert load_bundle(bundle)["plain"].host_entry > 0
+
+
+def dynamic(code: bytes) -> dict[int, tuple[int, int]]:
+    """``{tag: (offset of the entry, value)}`` of an object's dynamic data."""
+    programs, count = struct.unpack_from("<Q", code, 32)[0], struct.unpack_from("<H", code, 56)[0]
+    (start,) = (struct.unpack_from("<Q", code, programs + 56 * i + 8)[0] for i in range(count)
+                if struct.unpack_from("<I", code, programs + 56 * i)[0] == 2)
+    entries = {}
+    for at in range(start, len(code), 16):
+        tag, value = struct.unpack_from("<QQ", code, at)
+        if tag == 0:
+            return entries
+        entries[tag] = at, value
+    raise AssertionError("no end")
+
+
+INIT, RELA, RELASZ, RELAENT, INIT_ARRAY, INIT_ARRAYSZ, GNU_HASH, SYMTAB, SYMENT = 12, 7, 8, 9, 25, 27, 0x6FFFFEF5, 6, 11
+
+
+@pytest.mark.parametrize(("tag", "field", "value"), [
+    (INIT, 8, 0), (INIT, 8, 2**40), (RELA, 0, 99), (RELASZ, 0, 99), (RELASZ, 8, 25), (RELASZ, 8, 2**40),
+    (RELAENT, 8, 16), (RELAENT, 0, 99), (INIT_ARRAY, 8, 0x1000), (INIT_ARRAY, 0, 99), (INIT_ARRAYSZ, 0, 99),
+    (INIT_ARRAYSZ, 8, 2**30),
+    (GNU_HASH, 8, 0), (GNU_HASH, 0, 99), (SYMTAB, 8, 2**33), (SYMENT, 8, 16),
+])
+def test_dynamic_data_that_would_crash_the_loader(code: bytes, tag: int, field: int, value: int) -> None:
+    wrong = bytearray(code)
+    struct.pack_into("<Q", wrong, dynamic(code)[tag][0] + field, value)
+    with pytest.raises(BadObject):
+        read_object(bytes(wrong))
+
+
+@pytest.mark.parametrize(("field", "value"), [(0, 0), (0, 0x1000), (0, 2**40), (8, 8 | 500 << 32), (16, 2**40)])
+def test_relocations_of_what_is_not_there(code: bytes, field: int, value: int) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("needs-toolkit: these bytes are of x86-64")
+    wrong = bytearray(code)  # the first relocation is the address of a function that load calls
+    struct.pack_into("<Q", wrong, dynamic(code)[RELA][1] + field, value)
+    with pytest.raises(BadObject):
+        read_object(bytes(wrong))
+
+
+def test_libraries_of_the_system_are_whole() -> None:
+    """What compilers and linkers of all kinds make passes."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        paths = {line.split(maxsplit=5)[5].strip() for line in maps if ".so" in line and "(deleted)" not in line}
+    assert len(paths) > 10
+    for path in sorted(paths):
+        found = read_object(Path(path).read_bytes())
+        assert found is not None and found.symbols, path
 
 
 # ---- objects that are not what the sidecar says ----------------------------------------------------------------------
@@ -307,6 +358,36 @@ def test_values(bundle: Path, key: str, text: str) -> None:
     document[key] = "HERE"
     path.write_text(json.dumps(document).replace('"HERE"', text))
     refused(bundle, "plain.json", key)
+
+
+NESTED = '{"a": ' * 60 + "1" + "}" * 60
+
+
+@pytest.mark.parametrize(("key", "text", "fact"), [
+    ("derivative", '{"kind": "vjp", "wrt": [], "jump": ' + '{"a": ' * 900 + "1" + "}" * 900 + "}", "deeply"),
+    ("quantities", "[" * 70 + "]" * 70, "deeply"),
+    ("arg_spec", json.dumps([["lookup", f"x{i}"] for i in range(200_000)]), "200000 slots"),
+    ("companions", json.dumps({f"x{i}": "y" for i in range(200_000)}), "companions"),
+    ("quantities", "{" + ", ".join(f'"k{i}": 1' for i in [*range(200_000), 199_999]) + "}", "'k199999' twice"),
+    ("exec_targets", json.dumps(["host"] * 200_000), "exec_targets"),
+    ("launch", '{"lane_space": {"axes": [{"label": null, "extent": ' + "1" * 4000 + "." + "1]}}"[1:], "no JSON"),
+    ("launch", '{"lane_space": {"axes": [{"label": null, "extent": -' + "1" * 4000 + '}], "group": 1}}', "extent"),
+    ("dispatch", json.dumps([{"name": f"d{i}", "K": 1, "policy": "p", "static_selector": True, "selector_reads": []}
+                             for i in range(100_000)] + [3]), "dispatch[100000]"),
+], ids=range(9))
+def test_what_is_large_is_refused_at_once(bundle: Path, key: str, text: str, fact: str) -> None:
+    path = bundle / "plain.json"
+    document = json.loads(path.read_text())
+    document[key] = "HERE"
+    path.write_text(json.dumps(document).replace('"HERE"', text))
+    before = time.perf_counter()
+    refused(bundle, "plain.json", fact)
+    assert time.perf_counter() - before < 20  # one of them would take hours if it were quadratic
+
+
+def test_what_is_nested_and_unknown_is_left_alone(bundle: Path) -> None:
+    edit(bundle / "plain.json", lambda s: s.update(quantities=json.loads(NESTED)))
+    assert list(load_bundle(bundle)) == ["plain"]
 
 
 # ---- files that are none ---------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def test_every_form_loads(forms: dict[str, Path], name: str) -> None:
 def test_folds_are_the_exported_entries(forms: dict[str, Path]) -> None:
     import ctypes
 
-    registry.forget()  # the same bytes may have been loaded from another folder
+    registry.forget()  # another test may have loaded the same bytes from another folder
     plugin = load_bundle(forms["bins"])["bins"]
     library = ctypes.CDLL(str(forms["bins"] / "bins.so"))
     assert plugin.fold_entries == {"acc": ctypes.cast(library.bins__fold_acc_host, ctypes.c_void_p).value}

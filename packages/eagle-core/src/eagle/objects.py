@@ -19,11 +19,16 @@ FOREIGN_MAGIC = (b"MZ", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba
 MACHINES = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "ppc64le": 21, "riscv64": 243, "s390x": 22,
             "loongarch64": 258}  # of 64 bits
 DYNAMIC_LIBRARY = 3
-LOAD, DYNAMIC = 1, 2
-WRITABLE = 2
-HASH, STRTAB, SYMTAB, RELA, RELASZ, STRSZ, SYMENT = 4, 5, 6, 7, 8, 10, 11
-PLTRELSZ, JMPREL, INIT_ARRAY, INIT_ARRAYSZ, FINI_ARRAY, FINI_ARRAYSZ, GNU_HASH = 2, 23, 25, 27, 26, 28, 0x6FFFFEF5
-NO_BITS = 8
+LOAD, DYNAMIC, READ_ONLY_LATER = 1, 2, 0x6474E552  # kinds of program headers
+EXECUTABLE, WRITABLE, READABLE = 1, 2, 4
+# Tags of dynamic data.
+PLTRELSZ, PLTGOT, HASH, STRTAB, SYMTAB, RELA, RELASZ, RELAENT, STRSZ, SYMENT = 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+INIT, FINI, PLTREL, JMPREL, INIT_ARRAY, FINI_ARRAY, INIT_ARRAYSZ, FINI_ARRAYSZ = 12, 13, 20, 23, 25, 26, 27, 28
+GNU_HASH, VERSYM, RELACOUNT, VERNEED = 0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFF9, 0x6FFFFFFE
+RELR = 36
+CALLED = ((INIT_ARRAY, INIT_ARRAYSZ), (FINI_ARRAY, FINI_ARRAYSZ))  # tables of functions that load and unload call
+NO_BITS, ABSOLUTE = 8, 0xFFF1
+RELATIVE = {62: (8, 37), 183: (1027, 1032)}  # machine: relocations to an address of the object, and by a function of it
 FUNCTION_TYPES, DATA_TYPES = (0, 2, 10), (0, 1)
 MOST_MEMORY = 2**34  # an object that asks for more is damaged
 MOST_SYMBOLS = 2**20
@@ -42,7 +47,19 @@ class Segment:
     address: int
     file_bytes: int
     memory_bytes: int
-    writable: bool
+    flags: int
+
+    @property
+    def readable(self) -> bool:
+        return bool(self.flags & READABLE)
+
+    @property
+    def writable(self) -> bool:
+        return bool(self.flags & WRITABLE)
+
+    def holds(self, address: int, size: int = 0) -> bool:
+        """Whether memory of the segment has these bytes."""
+        return self.address <= address and address + size <= self.address + self.memory_bytes
 
 
 @dataclass(frozen=True)
@@ -66,6 +83,8 @@ class Object:
 
     def read(self, address: int, size: int, what: str = "data") -> bytes:
         """The bytes the file has for an address. BadObject where it has none."""
+        if not size:
+            return b""
         for segment in self.segments:
             start = address - segment.address
             if start >= 0 and start + size <= segment.file_bytes:
@@ -108,9 +127,13 @@ class _Reader:
         headers = list(self._table(programs, "IIQQQQQQ" if self.wide else "IIIIIIII", entry_size, count,
                                    "the program headers"))
         segments, dynamic = self._segments(headers)
-        at_start = segments[0].offset == segments[0].address == 0
+        at_start = segments[0].readable and segments[0].offset == segments[0].address == 0
+        self.machine = machine
         self.object = Object(self.data, programs + entry_size * count if at_start else 0, segments, {})
-        self._symbols(self._dynamic(dynamic))
+        entries = self._dynamic(dynamic)
+        symbols = self._symbols(entries)
+        if self.wide:
+            self._check_relocations(entries, symbols)
         return self.object
 
     def _unpack(self, form: str, offset: int, what: str) -> tuple[int, ...]:
@@ -157,12 +180,14 @@ class _Reader:
                 raise BadObject(f"{len(self.data)} bytes, cut off before the end of a segment")
             if kind == DYNAMIC:
                 dynamic.append((address, file_bytes))
+            if kind == READ_ONLY_LATER and not any(s.writable and s.holds(address, memory_bytes) for s in segments):
+                raise BadObject("data that is to be read-only and is not there")
             if kind == LOAD:
                 end = segments[-1].address + segments[-1].memory_bytes if segments else 0
                 if (file_bytes > memory_bytes or align & (align - 1) or (align > 1 and (address - offset) % align)
                         or address < end or address + memory_bytes > MOST_MEMORY):
                     raise BadObject("a segment that cannot be mapped")
-                segments.append(Segment(offset, address, file_bytes, memory_bytes, bool(flags & WRITABLE)))
+                segments.append(Segment(offset, address, file_bytes, memory_bytes, flags))
         if not segments or len(dynamic) != 1:
             raise BadObject("an object without segments to load, or without dynamic data")
         return tuple(segments), dynamic[0]
@@ -178,15 +203,49 @@ class _Reader:
             entries[tag] = value
         else:
             raise BadObject("dynamic data without an end")
-        for table, length in ((RELA, RELASZ), (JMPREL, PLTRELSZ), (STRTAB, STRSZ)):
-            if table in entries:
-                self.object.read(entries[table], entries.get(length, 0), "a dynamic table")
-        for table, length in ((INIT_ARRAY, INIT_ARRAYSZ), (FINI_ARRAY, FINI_ARRAYSZ)):
-            if table in entries:
-                self.object.read(entries[table], entries.get(length, 0), "a table of functions")
+        for table, length in ((RELA, RELASZ), (JMPREL, PLTRELSZ), (STRTAB, STRSZ), *CALLED):
+            if (table in entries) != (length in entries):
+                raise BadObject("a dynamic table without its length, or a length without its table")
+            self.object.read(entries.get(table, 0), entries.get(length, 0), "a dynamic table")
+        for function in (INIT, FINI):
+            if function in entries and not self._in_memory(entries[function], flags=EXECUTABLE):
+                raise BadObject("a function at load or unload that is no code")
+        for table in (PLTGOT, VERSYM, VERNEED):
+            if table in entries and not self._in_memory(entries[table]):
+                raise BadObject("a dynamic table that is not there")
         return entries
 
-    def _symbols(self, dynamic: dict[int, int]) -> None:
+    def _in_memory(self, address: int, size: int = 0, flags: int = 0) -> bool:
+        return any(part.holds(address, size) and part.flags & flags == flags for part in self.object.segments)
+
+    def _check_relocations(self, dynamic: dict[int, int], symbols: int) -> None:
+        """The loader writes where they say, and calls what they name."""
+        relative, by_function = RELATIVE.get(self.machine, (-1, -1))
+        size = struct.calcsize(self.order + "QQq")
+        if dynamic.get(RELAENT, 0 if RELA in dynamic else size) != size or dynamic.get(PLTREL, RELA) != RELA:
+            raise BadObject("relocations of an unknown form")
+        if dynamic.get(RELACOUNT, 0) * size > dynamic.get(RELASZ, 0):
+            raise BadObject("more relocations than there are")
+        filled: dict[int, int] = {}
+        for table, length in ((RELA, RELASZ), (JMPREL, PLTRELSZ)):
+            raw = self.object.read(dynamic.get(table, 0), dynamic.get(length, 0))
+            if len(raw) % size or len(raw) // size > MOST_SYMBOLS:
+                raise BadObject(f"{len(raw)} bytes of relocations")
+            for offset, info, addend in struct.iter_unpack(self.order + "QQq", raw):
+                kind = info & 0xFFFFFFFF
+                if not self._in_memory(offset, 8, WRITABLE) or 0 < symbols <= info >> 32:
+                    raise BadObject("a relocation of what is not there")
+                if (kind == relative and not self._in_memory(addend)) or (
+                        kind == by_function and not self._in_memory(addend, flags=EXECUTABLE)):
+                    raise BadObject("a relocation to what is not there")
+                filled[offset] = addend if kind == relative else 0
+        for table, length in CALLED if RELR not in dynamic else ():  # packed relocations are not read here
+            for slot in range(dynamic.get(table, 0), dynamic.get(table, 0) + dynamic.get(length, 0), 8):
+                if slot not in filled or (filled[slot] and not self._in_memory(filled[slot], flags=EXECUTABLE)):
+                    raise BadObject("a function at load or unload that is no code")
+
+    def _symbols(self, dynamic: dict[int, int]) -> int:
+        """Fills in the symbols others may use, and returns how many there are of any kind, 0 when it is not told."""
         if not {STRTAB, STRSZ, SYMTAB} <= dynamic.keys() or not {GNU_HASH, HASH} & dynamic.keys():
             raise BadObject("an object without exported symbols")
         form = self.order + ("IBBHQQ" if self.wide else "IIIBBH")
@@ -204,14 +263,17 @@ class _Reader:
             if section == 0 or info >> 4 not in (1, 2) or end < 0:  # undefined, local, or without a name
                 continue
             kind = info & 0xF
+            if section != ABSOLUTE and kind != 6 and not self._in_memory(address):  # 6: of each thread
+                raise BadObject("a symbol that is not there")
             self.object.symbols[names[name:end].decode("utf-8", "backslashreplace")] = Symbol(
                 address, size, kind in FUNCTION_TYPES, kind in DATA_TYPES)
+        return count
 
     def _words(self, address: int, count: int) -> tuple[int, ...]:
         return struct.unpack(f"{self.order}{count}I", self.object.read(address, 4 * count, "the hash table"))
 
     def _count_gnu(self, address: int) -> int:
-        """The number of symbols: the hash table says it only by where its last chain ends."""
+        """The number of symbols, 0 when none is exported: the hash table says it only by where its last chain ends."""
         buckets, first, bloom, _ = self._words(address, 4)
         if not buckets or not bloom or bloom & (bloom - 1) or max(buckets, bloom) > MOST_SYMBOLS:
             raise BadObject("a damaged hash table of symbols")
@@ -221,7 +283,7 @@ class _Reader:
             raise BadObject("a damaged hash table of symbols")
         last = max(heads)
         if last < first:
-            return first
+            return 0
         while last < MOST_SYMBOLS and not self._words(chains + 4 * (last - first), 1)[0] & 1:
             last += 1
         return last + 1

@@ -32,7 +32,7 @@ __all__ = ["ACTIVE_COUNT", "ACTIVE_MAP", "ARG_TAGS", "BUFFER_KINDS", "EXEC_REF_K
            "PARAMS_SCHEMA", "PARAM_DTYPES", "PER_SAMPLE_ROLES", "RECOGNIZED_PATTERNS", "REBUILD", "RESERVED_DTYPES",
            "ROLES", "SCATTER_POLICIES", "SCHEMA_VERSION", "STATE_ROLES", "UNIFORM", "WORDS",
            "check_execution_axis", "check_launch_certified_pattern", "check_schema_version", "classify_arg",
-           "param_decls", "param_names", "parse_derivative", "validate_roles"]
+           "in_our_words", "param_decls", "param_names", "parse_derivative", "validate_roles"]
 
 # ---- roles -----------------------------------------------------------------------------------------------------------
 
@@ -75,6 +75,8 @@ _TAG_OF = {"out": "GREF_VEC", "vec_in": "GREF_VEC", "mat_in": "GREF_MAT", "per_s
            "nsamples": "NSAMPLES", UNIFORM: "UNIFORM"}
 
 REBUILD = "rebuild the artifact"
+LONGEST = 500  # of another's message
+MOST_SLOTS = 2**13
 
 
 def validate_roles(arg_spec: Any, *, name: str, door: str = "eagle.roles.validate_roles") -> None:
@@ -85,6 +87,8 @@ def validate_roles(arg_spec: Any, *, name: str, door: str = "eagle.roles.validat
     where = f"{name}, key 'arg_spec'"
     if not isinstance(arg_spec, list | tuple):
         raise ValueError(refusal(door, where, shown(arg_spec), "a list of (role, name) pairs", REBUILD))
+    if len(arg_spec) > MOST_SLOTS:
+        raise ValueError(refusal(door, where, f"{len(arg_spec)} slots", f"at most {MOST_SLOTS}", REBUILD))
     seen = set()
     for pair in arg_spec:
         if not (isinstance(pair, list | tuple) and len(pair) == 2 and all(isinstance(word, str) for word in pair)):
@@ -222,7 +226,13 @@ def check_execution_axis(meta: Mapping[str, Any], version: int, *, name: str = "
     try:
         _schema("manifest").check_execution_axis(meta, version, name=name)
     except ValueError as error:
-        raise ValueError(f"{door}: {error}; {REBUILD}") from None
+        raise ValueError(in_our_words(door, error)) from None
+
+
+def in_our_words(door: str, error: Exception) -> str:
+    """The text of a refusal for what raptor refused: it says what was found and wanted, at any length."""
+    text = str(error)
+    return f"{door}: {text if len(text) <= LONGEST else text[:LONGEST] + '...'}; {REBUILD}"
 
 
 def check_launch_certified_pattern(pattern: str | None, *, subject: str,

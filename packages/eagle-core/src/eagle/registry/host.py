@@ -125,7 +125,8 @@ def _is_loaded(found: Object, address: int, offset: int) -> bool:
         return False
     return all(ctypes.string_at(loaded.base + start, size) == found.data[at:at + size] for start, size, at in (
         (0, found.headers_end, 0),
-        *((part.address, part.file_bytes, part.offset) for part in found.segments if not part.writable)))
+        *((part.address, part.file_bytes, part.offset) for part in found.segments if part.readable
+          and not part.writable)))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ __all__ = ["MOST_JSON_BYTES", "as_path", "inside", "parse_json", "read_bytes", "
 
 MOST_JSON_BYTES = 16 * 2**20
 LONGEST_SHOWN = 500
+DEEPEST = 64
 REBUILD = "rebuild the bundle"
 # Opening a FIFO or a device must not wait, and no child process inherits the file.
 FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -75,6 +77,9 @@ def parse_json(door: str, path: Path, data: bytes) -> dict[str, Any]:
                                  REBUILD)) from None
     if not isinstance(document, dict):
         raise ValueError(refusal(door, _shown(path), f"a JSON {type(document).__name__}", "a JSON object", REBUILD))
+    if _is_deep(document):
+        raise ValueError(refusal(door, _shown(path), "JSON that is too deeply nested", f"at most {DEEPEST} levels",
+                                 REBUILD))
     return document
 
 
@@ -91,11 +96,21 @@ def inside(door: str, manifest: Path, name: str, where: str) -> Path:
                              REBUILD))
 
 
+def _is_deep(document: Any) -> bool:
+    """Whether a document has more than DEEPEST levels: later copies and messages recurse."""
+    level = [document]
+    for _ in range(DEEPEST):
+        level = [value for one in level for value in (one.values() if isinstance(one, dict) else one)
+                 if isinstance(value, dict | list)]
+        if not level:
+            return False
+    return True
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise ValueError(f"the key {shown(twice)} twice in one object")
     return document
 

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from eagle.errors import shown
-from eagle.roles import OUTPUT_ROLES, REBUILD
+from eagle.roles import OUTPUT_ROLES, in_our_words
 from eagle.sidecar.document import MOST, WIDEST, Document
 
 __all__ = ["UNDECLARED_LANE_SPACE", "LaneSpace", "LaunchDecl", "block", "box", "lane_space", "launch", "plane_axes",
@@ -87,7 +87,7 @@ def lane_space(doc: Document) -> LaneSpace:
     try:
         schema.check_lane_space(dict(doc.meta), name=doc.name)
     except ValueError as error:
-        raise ValueError(f"{doc.door}: {error}; {REBUILD}") from None
+        raise ValueError(in_our_words(doc.door, error)) from None
     space = launch(doc)["lane_space"]
     axes = tuple((axis["label"], axis["extent"]) for axis in space["axes"])
     for label, _ in axes:

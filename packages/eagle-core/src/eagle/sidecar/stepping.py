@@ -33,7 +33,7 @@ def read_finish(meta: Mapping[str, Any], *, name: str,
 
 
 def terminated_readonly(doc: Document) -> bool:
-    return doc.flag(TERMINATED_READONLY_KEY, doc.given(TERMINATED_READONLY_KEY, False))
+    return doc.flag(TERMINATED_READONLY_KEY, doc.meta.get(TERMINATED_READONLY_KEY, False))
 
 
 def finish(doc: Document) -> dict[str, Any] | None:
@@ -60,13 +60,13 @@ def finish(doc: Document) -> dict[str, Any] | None:
 def dispatch(doc: Document) -> tuple[dict[str, Any], ...]:
     """``{name, K, policy, static_selector, selector_reads}`` of each group, with ``mix``, ``class`` and ``stale``, or
     ``units`` where its policy has them."""
-    found: list[dict[str, Any]] = []
+    found: dict[str, dict[str, Any]] = {}
     for i, value in enumerate(doc.items("dispatch", doc.given("dispatch", []))):
         key = f"dispatch[{i}]"
         doc.table(key, value, ("name", "K", "policy", "static_selector", "selector_reads"),
                   ("mix", "class", "stale", "units"))
         name = doc.text(f"{key}.name", value["name"])
-        doc.refuse_unless(all(name != other["name"] for other in found), f"{key}.name", name, "each name once")
+        doc.refuse_unless(name not in found, f"{key}.name", name, "each name once")
         doc.integer(f"{key}.K", value["K"], 1, WIDEST)
         doc.text(f"{key}.policy", value["policy"])
         doc.flag(f"{key}.static_selector", value["static_selector"])
@@ -80,8 +80,8 @@ def dispatch(doc: Document) -> tuple[dict[str, Any], ...]:
         units = [doc.text(f"{key}.units", unit) for unit in doc.items(f"{key}.units", value.get("units", []))]
         doc.refuse_unless(not units or len(set(units)) == value["K"] == len(units), f"{key}.units", units,
                           f"{value['K']} different names")
-        found.append(dict(value))
-    return tuple(found)
+        found[name] = dict(value)
+    return tuple(found.values())
 
 
 def _role_and_name(doc: Document, key: str, pair: Any) -> None:

@@ -43,13 +43,15 @@ def cells(doc: Document) -> dict[str, dict[str, Any]]:
 def companions(doc: Document) -> dict[str, str]:
     """``{companion: target}`` of compensated keyed sums, both planes of the kernel."""
     found: dict[str, str] = {}
+    taken: set[str] = set()
     pairs = doc.table("companions", doc.given("companions", {}))
     for name, target in pairs.items():
         doc.slot("companions", name, SUM)
         doc.slot(f"companions.{name}", target, SUM)
-        doc.refuse_unless(target not in pairs and target not in found.values(), f"companions.{name}", target,
+        doc.refuse_unless(target not in pairs and target not in taken, f"companions.{name}", target,
                           "a target of its own, that is no companion itself")
         found[name] = target
+        taken.add(target)
     return found
 
 

@@ -12,7 +12,6 @@ from eagle.abi import check_aether_abi
 from eagle.dtypes import SCALAR_TYPES
 from eagle.errors import shown
 from eagle.roles import (
-    REBUILD,
     check_execution_axis,
     check_launch_certified_pattern,
     check_schema_version,
@@ -38,7 +37,7 @@ def _pattern(doc: Document) -> None:
         try:
             validate_neural_block_descriptor(dict(doc.meta), name=doc.name)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{doc.door}: {error}; {REBUILD}") from None
+            raise ValueError(roles.in_our_words(doc.door, error)) from None
 
 
 def _names(doc: Document) -> None:
