@@ -97,6 +97,7 @@ def types(session: nox.Session) -> None:
     with session.chdir(session.create_tmp()):
         session.run("mypy", "--config-file", str(ROOT / "pyproject.toml"), "-p", "eagle", "-p", "eagle_backend_cpu",
                     "-p", "eagle_conformance")
+        session.run("mypy", "--strict", str(ROOT / "tests" / "typed_program.py"))
 
 
 @nox.session

@@ -43,6 +43,7 @@ bool is_plane_of(const Slot& slot, PyObject* value, bool exact, int64_t* n) {
 bool is_buffer_of(const Slot& slot, PyObject* value, bool exact) {
     if (!has_cells_of(slot, value, exact)) return false;
     PyArrayObject* array = as_array(value);
+    if (exact && PyArray_SIZE(array) == 0) return false;  // serves no sample
     if (slot.box == Box::Matrix) return PyArray_NDIM(array) == 2 && PyArray_DIM(array, 0) == slot.width;
     if (slot.dims.empty()) return PyArray_NDIM(array) > 0;
     if (PyArray_NDIM(array) != static_cast<int>(slot.dims.size())) return false;
@@ -63,6 +64,8 @@ bool read_uniform(const Slot& slot, PyObject* value, BoxStorage& box) {
         if (!PyLong_CheckExact(value)) return false;
         int overflow = 0;
         box.i64 = PyLong_AsLongLongAndOverflow(value, &overflow);
+        if (slot.typenum == NPY_INT32) return box.i64 == static_cast<int32_t>(box.i64) && overflow == 0;
+        if (slot.typenum == NPY_UINT32) return box.i64 == static_cast<uint32_t>(box.i64) && overflow == 0;
         return overflow == 0;
     }
     double number;
@@ -250,7 +253,7 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
     return unfit_overlap() ? Packed::Unfit : Packed::Yes;
 }
 
-PyObject* Block::results() const {
+PyObject* Block::results(bool alone) const {
     const std::vector<Slot>& slots = *kernel_->slots;
     PyObject* only = nullptr;
     std::size_t count = 0;
@@ -259,7 +262,7 @@ PyObject* Block::results() const {
             only = planes_[i];
             ++count;
         }
-    if (count == 1) return Py_NewRef(only);
+    if (alone && count == 1) return Py_NewRef(only);
     PyObject* all = PyDict_New();
     for (std::size_t i = 0; all && i < slots.size(); ++i)
         if (slots[i].result && PyDict_SetItem(all, slots[i].name, planes_[i]) < 0) Py_CLEAR(all);

@@ -56,8 +56,8 @@ public:
     /// What run() does before and behind the launch.
     void begin() const;
     eagle_status finish() const;
-    /// New reference: the one result, or {name: plane}.
-    PyObject* results() const;
+    /// New reference: {name: plane} of the results; the plane itself where `alone` and it is the only one.
+    PyObject* results(bool alone) const;
     /// Whether every plane is still what was packed; else the slot that is not.
     bool intact(std::size_t* moved) const;
     int traverse(visitproc visit, void* arg) const;

@@ -83,9 +83,9 @@ PyObject* run_exact(RunsObject* self, PyObject* const* args, Py_ssize_t given, P
     const Caller caller =
         door == Door::Run ? Caller{reinterpret_cast<PyObject*>(self), "run"} : Caller{nullptr, nullptr};
     if (!launch(block, *self->cut, caller)) return nullptr;
-    if (door == Door::Run || self->returns == kRunResult) return block.results();
+    if (door == Door::Run || self->returns == kRunResult) return block.results(true);
     if (self->returns >= 0) return Py_NewRef(block.plane(static_cast<std::size_t>(self->returns)));
-    PyObject* all = block.results();
+    PyObject* all = block.results(false);
     if (!all) return nullptr;
     PyObject* tree = PyObject_CallMethodOneArg(reinterpret_cast<PyObject*>(self), str_returned, all);
     Py_DECREF(all);

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from eagle import _core  # noqa: F401  a broken build shows at once
 from eagle.errors import (
@@ -21,9 +22,16 @@ from eagle.errors import (
     PerformanceWarning,
 )
 
+if TYPE_CHECKING:  # what _LAZY says, for type checkers
+    from eagle import abi, backends, dtypes, exec, plan, registry, roles, sidecar
+    from eagle.exec import num_threads, set_num_threads
+    from eagle.plan import AutoPlan, BoundPlan, Plan
+    from eagle.plan import auto as deploy
+    from eagle.registry import load_bundle
+
 __all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "LayoutError",
-           "OutOfBounds", "PerformanceWarning", "Plan", "backends", "deploy", "exec", "load_bundle", "num_threads",
-           "plan", "set_num_threads"]
+           "OutOfBounds", "PerformanceWarning", "Plan", "abi", "backends", "deploy", "dtypes", "exec", "load_bundle",
+           "num_threads", "plan", "registry", "roles", "set_num_threads", "sidecar"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -51,7 +59,7 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> object:
+def _found(name: str) -> object:
     if name == "__version__":
         from importlib.metadata import version  # milliseconds that most programs never need
         value: object = version("eagle-core")
@@ -64,6 +72,10 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'eagle' has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+if not TYPE_CHECKING:  # else every misspelt name would be an object
+    __getattr__ = _found
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from eagle.errors import BufferRefused, LayoutError, PerformanceWarning, refusal
 from eagle.plan import values
-from eagle.plan.lanes import buffer_shape, plane_samples, read_extents, total_samples
+from eagle.plan.lanes import buffer_shape, plane_samples, read_extents, table_view, total_samples
 from eagle.plan.signature import Box, Signature, Slot, Use
 
 __all__ = ["Arguments", "settle"]
@@ -87,9 +87,9 @@ def _flat(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any
     return array if array.shape == shape else array.reshape(shape)
 
 
-def _check_buffer(door: str, signature: Signature, slot: Slot, packed: Mapping[str, Any], extents: dict[str, int],
+def _check_buffer(door: str, signature: Signature, slot: Slot, packed: dict[str, Any], extents: dict[str, int],
                   n: int) -> None:
-    """Refuse a buffer that is not as long as the kernel needs it."""
+    """Refuse a buffer that is not as long as the kernel needs it; a flat table gets its axes."""
     array, what = packed[slot.name], f"{slot.role} {slot.name!r}"
     shape = buffer_shape(door, signature, slot, packed, extents, n)
     if shape is not None and array.shape != shape:
@@ -98,6 +98,11 @@ def _check_buffer(door: str, signature: Signature, slot: Slot, packed: Mapping[s
         raise LayoutError(refusal(door, what, f"shape {array.shape}", f"shape {shape}{told}",
                                   f"make it with np.zeros({shape}, {slot.dtype.name!r})" if slot.writes
                                   else "pass an array of that shape"))
+    if slot.use is Use.TABLE and slot.axes:
+        packed[slot.name] = table_view(door, slot, array)
+    if array.size == 0 and n > 0:
+        raise LayoutError(refusal(door, what, f"shape {array.shape}", "at least one cell",
+                                  "pass an array that holds every index of the samples"))
     if array.ndim == 0:
         raise LayoutError(refusal(door, what, "a 0-dimensional array", "at least one axis", f"{slot.name}.reshape(1)"))
     if slot.box is Box.MATRIX and (array.ndim != 2 or array.shape[0] != slot.width):

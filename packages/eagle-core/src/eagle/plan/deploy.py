@@ -123,6 +123,9 @@ def _deploy(kernels: list[Any], targets: Sequence[str] | None, cache_dir: Any, s
         slots = {name for part in parts for _, name in part.arg_spec} | (plugin.cells or {}).keys()
         plugin.unread = frozenset(name for name, plane in getattr(kernel, "planes", {}).items()
                                   if name not in slots and not getattr(plane, "grid", ()))
+        for part in parts:
+            part.table_axes, part.param_dtypes = _declared(kernel)
+        plugin.table_axes, plugin.param_dtypes = _declared(kernel)
         plugin._hawk_source = (kernel, bundle.digest, cache_dir)
         plans.append(AutoPlan(plugin, plan_kw, kernel, _variants(kernel, targets, cache_dir, scalar_type, plan_kw)))
     return tuple(plans)
@@ -135,6 +138,17 @@ def _name_primal(kernel: Any, targets: Sequence[str] | None, cache_dir: Any, sca
     if is_hawk_kernel(source) and kernel.sinks.primal_unit is None:
         primal = _deploy([source], targets, cache_dir, scalar_type, plan_kw)[0]
         kernel.sinks.primal_unit = primal.plugin._hawk_source[1]
+
+
+def _declared(kernel: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """What a kernel declares and its sidecar lacks: the named axes of its tables, the width of its integers."""
+    planes = {name: plane for name, plane in getattr(kernel, "planes", {}).items()
+              if name not in getattr(kernel, "broadcast", {})}
+    tables = {name: tuple((label, extent) for label, extent, _ in plane.dims) for name, plane in planes.items()
+              if getattr(plane, "form", None) in ("table", "wide") and plane.dims}
+    params = {name: plane.ttype.dtype for name, plane in planes.items()
+              if getattr(plane, "form", None) == "uniform" and plane.ttype.dtype in ("int32", "uint32")}
+    return tables, params
 
 
 def _variants(kernel: Any, targets: Sequence[str] | None, cache_dir: Any, scalar_type: str | None,

@@ -13,7 +13,7 @@ import numpy as np
 from eagle.errors import ArgumentError, LayoutError, refusal, shown
 from eagle.plan.signature import Lanes, Signature, Slot, Use
 
-__all__ = ["MOST_SAMPLES", "buffer_shape", "plane_samples", "read_extents", "total_samples"]
+__all__ = ["MOST_SAMPLES", "buffer_shape", "plane_samples", "read_extents", "table_view", "total_samples"]
 
 MOST_SAMPLES = 2**32 - 1
 
@@ -149,11 +149,24 @@ def buffer_shape(door: str, signature: Signature, slot: Slot, planes: Mapping[st
             return None
         lanes = signature.lanes.shape(n)
         return (slot.width, math.prod(extent for extent, kept in zip(lanes, slot.kept, strict=True) if kept))
-    if slot.axes is not None:
+    if slot.use is Use.SINK and slot.axes is not None:
         return _named_shape(door, signature, slot, planes.get(slot.name), extents, n)
     if slot.like is not None and slot.like in planes:
         return tuple(planes[slot.like].shape)
     return None
+
+
+def table_view(door: str, slot: Slot, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A table with its named axes: given so, or flat. LayoutError for any other shape."""
+    dims = slot.dims
+    if array.ndim == len(dims) and all(extent in (-1, found) for extent, found in zip(dims, array.shape, strict=True)):
+        return array
+    cells = math.prod(extent for extent in dims if extent > 0)
+    if array.ndim == 1 and (array.size == cells or dims[0] < 0 and array.size % cells == 0):
+        return array.reshape(dims)
+    wanted = ", ".join(str(label) if extent is None else f"{label}: {extent}" for label, extent in slot.axes or ())
+    raise LayoutError(refusal(door, f"{slot.role} {slot.name!r}", f"shape {array.shape}",
+                              f"the axes ({wanted}), or as many cells in one", "transpose or cut the array"))
 
 
 def _named_shape(door: str, signature: Signature, slot: Slot, array: np.ndarray[Any, Any] | None,

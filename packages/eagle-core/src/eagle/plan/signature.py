@@ -82,7 +82,7 @@ class Slot:
     declared: bool = True  #: the plugin declares the dtype; else integer and bool arrays pass unchanged
     optional: bool = False  #: a uniform that may be left out
     payload: tuple[int, ...] = ()  #: a sink's own axes
-    axes: tuple[tuple[str, int | None], ...] | None = None  #: a sink's named axes behind the payload
+    axes: tuple[tuple[str, int | None], ...] | None = None  #: named axes of a table, or of a sink behind the payload
     like: str | None = None  #: a sink that has the shape of another plane
     kept: tuple[bool, ...] | None = None  #: a compact matrix: the lane axes it varies along, () when not known
 
@@ -110,7 +110,7 @@ class Slot:
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """The shape of a sink with axes of its own, -1 for each extent that a call says."""
+        """The shape of a buffer with named axes, -1 for each extent that a call says."""
         return () if self.axes is None else (*self.payload, *(extent or -1 for _, extent in self.axes))
 
     @property
@@ -221,7 +221,8 @@ class Signature:
     def labels(self) -> set[str]:
         """The extents a caller may give by name: the first lane axis's, and those only sinks have."""
         lanes = {label for label, _ in self.lanes.axes}
-        free = {label for s in self.arguments for label, extent in s.axes or () if extent is None} - lanes
+        free = {label for s in self.arguments if s.use is Use.SINK for label, extent in s.axes or ()
+                if extent is None} - lanes
         return free | ({self.lanes.label} if self.lanes.label is not None else set())
 
     @property
@@ -237,7 +238,7 @@ class Signature:
         """Whether one kernel over the planes as given is all there is to do, and says itself what shapes they have."""
         uses = (Use.SAMPLES, Use.NUMBER, Use.COUNT, Use.WORD, Use.ROWS, Use.COMPANION, Use.SINK, Use.TABLE)
         slots = self.stages[0].slots
-        told = [label for slot in slots for label, extent in slot.axes or () if extent is None]
+        told = [label for slot in slots if slot.use is Use.SINK for label, extent in slot.axes or () if extent is None]
         return (len(self.stages) == 1 and len(self.lanes.axes) == 1 and self.stages[0].box == (1, 1)
                 and all(slot.use in uses and slot.box is not Box.MATRIX for slot in slots)
                 and not any(slot.like and slot.use is Use.SINK for slot in slots)
@@ -351,6 +352,7 @@ def _slots(door: str, kernel: str, plugin: Any, between: set[str], cells: Iterab
     companions: Mapping[str, str] = getattr(plugin, "companions", None) or {}
     likes: Mapping[str, str] = getattr(plugin, "adjoint_like", None) or {}
     named: Mapping[str, Any] = getattr(plugin, "plane_axes", None) or {}
+    tables: Mapping[str, Any] = getattr(plugin, "table_axes", None) or {}  # only the kernel says: no sidecar has them
     mixes, offsets = _dispatch_words(plugin)
     planes = _Planes(door, kernel, plugin, real, declared, spec)
     slots = []
@@ -381,7 +383,8 @@ def _slots(door: str, kernel: str, plugin: Any, between: set[str], cells: Iterab
         elif role == "lookup" and name in offsets:
             slots.append(Slot(role, name, Use.OFFSETS, Box.TABLE, np.dtype(np.int64), offsets[name]))
         elif role in ("lookup", "wide_in"):
-            slots.append(Slot(role, name, Use.TABLE, Box.TABLE, dtype, declared=name in declared))
+            slots.append(Slot(role, name, Use.TABLE, Box.TABLE, dtype, declared=name in declared,
+                              axes=tables.get(name)))
         elif name in rows:
             # The first rows of a cell stand for the result.
             width = rows[name].columns if name == rows[name].planes()[0] else 0
@@ -413,6 +416,7 @@ class _Planes:
         self.priors = getattr(plugin, "prior_mutables", None)  # absent: any mutable may be read first
         self.integers = frozenset(p["name"] for p in getattr(plugin, "params", None) or ()
                                   if isinstance(p, Mapping) and p.get("dtype") == "int")
+        self.param_dtypes: Mapping[str, str] = getattr(plugin, "param_dtypes", None) or {}  # as table_axes
         self.derived = bool(getattr(plugin, "derivative", None))
         # Samples a launch may skip keep what their outputs had.
         words = {name for role, name in spec if role == "lookup"}
@@ -423,7 +427,8 @@ class _Planes:
     def number(self, name: str) -> Slot:
         optional = self.derived and name == roles.JUMP_SEED
         if name in self.integers:
-            return Slot(roles.UNIFORM, name, Use.NUMBER, Box.INT64, np.dtype(np.int64), optional=optional)
+            tag = self.param_dtypes.get(name, "int64")
+            return Slot(roles.UNIFORM, name, Use.NUMBER, Box.INT64, PLANE_DTYPES[tag], optional=optional)
         box = Box.FLOAT32 if self.real == np.float32 else Box.FLOAT64
         return Slot(roles.UNIFORM, name, Use.NUMBER, box, self.real, optional=optional)
 

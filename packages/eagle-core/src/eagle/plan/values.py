@@ -212,14 +212,15 @@ def uniform_value(door: str, slot: Slot, value: Any) -> float | int:
         raise TypeError(refusal(door, what, "a masked value", "a number"))
     if isinstance(value, bool | np.bool_):
         raise TypeError(refusal(door, what, f"the bool {value!r}", "a number", "pass 0 or 1"))
-    if slot.dtype.kind == "i":
+    if slot.dtype.kind in "iu":
         try:
             whole = int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else \
                 operator.index(value)
         except TypeError:
             raise TypeError(refusal(door, what, shown(value), "an integer")) from None
-        if not -2**63 <= whole < 2**63:
-            raise ValueError(refusal(door, what, shown(whole), "an integer of 64 bits"))
+        low, high = np.iinfo(slot.dtype).min, np.iinfo(slot.dtype).max
+        if not low <= whole <= high:
+            raise ValueError(refusal(door, what, shown(whole), f"{low} to {high}", f"a {slot.dtype} holds no other"))
         return whole
     if isinstance(value, str | bytes | complex | np.complexfloating) or not hasattr(type(value), "__float__"):
         raise TypeError(refusal(door, what, shown(value), "a number"))

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels whose declarations say more than their sidecars: axes of tables, widths of integers, trees of returns."""
+
+from __future__ import annotations
+
+import hawk
+import hawk.math
+from hawk import Index, Int32, Mutable, Param, Scalar, Staged, Table, UInt32, Vector, Wide
+
+
+@hawk.kernel
+def one_leaf(x: Scalar):
+    return {"a": {"b": x + 1.0}}
+
+
+@hawk.kernel
+def one_cell(x: Scalar):
+    return [hawk.max(x)]
+
+
+@hawk.kernel
+def pick(r: Index, c: Index, t: Table["row":4, "column":3]) -> Scalar:
+    return t.at(row=r, column=c)
+
+
+@hawk.kernel
+def pick_open(r: Index, c: Index, t: Table["row", "column":3]) -> Scalar:
+    return t.at(row=r, column=c)
+
+
+@hawk.kernel
+def pick_staged(r: Index, s: Staged[Vector[3], 4]) -> Scalar:
+    return s.at(plane=1, sample=r)
+
+
+@hawk.kernel
+def pick_wide(r: Index, w: Wide[2]) -> Scalar:
+    return w.at(edge=r, component=1)
+
+
+@hawk.kernel
+def narrow(x: Scalar, n: Param[Int32], u: Param[UInt32]) -> Scalar:
+    return x * hawk.math.real(n) + hawk.math.real(u)
+
+
+@hawk.kernel
+def histogram(k: Index, w: Scalar, bins: Mutable["bin"]):
+    hawk.scatter(bins)[k] += w
