@@ -27,6 +27,8 @@ class Arguments:
     packed: dict[str, Any]  #: what the slots take by name: flat arrays and numbers
     slots: dict[str, Slot]  #: the arguments by name, with the dtype of the array where the plugin declares none
     made: dict[str, np.ndarray[Any, Any]]  #: outputs the caller left out, as the caller gets them
+    sizes: dict[str, int]  #: the bytes of each buffer, as they were checked
+    watched: tuple[tuple[str, Any, bool], ...]  #: the caller's own arrays where views are packed, written or not
 
 
 def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: str | None, mode: str,
@@ -49,12 +51,23 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     n = total_samples(door, signature, found, extents, n)
     for slot in planes:
         packed[slot.name] = _flat(packed[slot.name], slot.shape(n))
+    sizes = {}
     for slot in slots.values():
         if slot.name in packed and not slot.is_plane and slot.is_array and not slot.is_word:
             _check_buffer(door, signature, slot, packed, extents, n)
+            sizes[slot.name] = packed[slot.name].nbytes
     _share_nothing(door, signature, slots, packed, mode)
     made = {} if mode == "bind" else _make(door, signature, slots, packed, extents, n)
-    return Arguments(n, extents, packed, slots, made)
+    watched = tuple((name, given[name], slots[name].writes) for name in slots
+                    if name in given and _is_view(packed[name], given[name]))
+    return Arguments(n, extents, packed, slots, made, sizes, watched)
+
+
+def _is_view(packed: Any, given: Any) -> bool:
+    """Whether another array than the caller's was packed, over the same memory."""
+    if packed is given or not isinstance(packed, np.ndarray) or not isinstance(given, np.ndarray):
+        return False
+    return packed.ctypes.data == np.ndarray.view(given, np.ndarray).ctypes.data
 
 
 def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) -> dict[str, Any]:
@@ -112,15 +125,14 @@ def _check_buffer(door: str, signature: Signature, slot: Slot, packed: dict[str,
         raise LayoutError(refusal(door, what, f"{array.size} cells", f"at least {n}, one for each sample",
                                   f"make it with np.zeros({n}, {slot.dtype.name!r})"))
     if slot.use is Use.MAP and n:
+        if (outside := array[(array < 0) | (array >= n)]).size:
+            raise ValueError(refusal(door, what, f"the sample {outside[0]}", f"samples 0 to {n - 1}",
+                                     "pass indices of samples, also behind the live ones"))
         live = packed.get("active_count")
         used = array[:n if live is None else min(int(live[0]), n)]
-        if used.size and (used.min() < 0 or used.max() >= n):
-            wrong = used[(used < 0) | (used >= n)][0]
-            raise ValueError(refusal(door, what, f"the sample {wrong}", f"samples 0 to {n - 1}",
-                                     "pass the indices of the samples that shall run"))
         if used.size and np.bincount(used, minlength=n).max() > 1:
             raise ValueError(refusal(door, what, "a sample twice", "each sample once", "pass np.unique of it"))
-    if slot.use is Use.OFFSETS and ((np.diff(array) < 0).any() or array[0] < 0 or array[-1] > n):
+    if slot.use is Use.OFFSETS and ((array[1:] < array[:-1]).any() or array[0] < 0 or array[-1] > n):
         raise ValueError(refusal(door, what, str(array), f"offsets that never fall, from 0 to {n}",
                                  "sort the samples by branch and pass where each branch begins"))
 
@@ -138,6 +150,16 @@ def _share_nothing(door: str, signature: Signature, slots: Mapping[str, Slot], p
         packed[name] = packed[name].copy()
 
 
+def _made_shape(door: str, signature: Signature, slot: Slot, packed: Mapping[str, Any], extents: dict[str, int],
+                n: int) -> tuple[int, ...]:
+    """The shape of a buffer that is left out. LayoutError where only the caller can know it."""
+    shape = buffer_shape(door, signature, slot, packed, extents, n)
+    if shape is None and not slot.start:
+        raise LayoutError(refusal(door, f"{slot.role} {slot.name!r}", "nothing", "an array: its length is not declared",
+                                  f"pass {slot.name}=np.zeros(...)"))
+    return shape or (n,)
+
+
 def _make(door: str, signature: Signature, slots: Mapping[str, Slot], packed: dict[str, Any],
           extents: dict[str, int], n: int) -> dict[str, np.ndarray[Any, Any]]:
     """The outputs and the mask that were left out, also put among `packed`."""
@@ -149,7 +171,7 @@ def _make(door: str, signature: Signature, slots: Mapping[str, Slot], packed: di
             lanes = signature.lanes
             shape: tuple[int, ...] = (*slot.head, *lanes.shape(n))
         else:
-            shape = buffer_shape(door, signature, slot, packed | made, extents, n) or (n,)
+            shape = _made_shape(door, signature, slot, packed, extents, n)
         array = (np.zeros if slot.zero else np.empty)(shape, slot.dtype)
         made[slot.name] = array
         packed[slot.name] = _flat(array, slot.shape(n)) if slot.is_plane else array

@@ -13,6 +13,7 @@ from eagle.exec import Partition
 from eagle.plan import values
 from eagle.plan.arguments import settle
 from eagle.plan.program import bind
+from eagle.plan.signature import Use
 
 if TYPE_CHECKING:
     from eagle.plan.plan import Plan
@@ -122,6 +123,10 @@ class BoundPlan(_core.Launches):
                 raise ArgumentError(refusal("BoundPlan.clear", f"name {name!r}", "no bound output",
                                             f"some of {outputs}"))
         for name in names:
+            if not self._planes[name].flags.writeable:
+                raise BufferRefused(refusal("BoundPlan.clear", f"name {name!r}", "an array that became read-only",
+                                            "a writable array", f"call rebind({name}=...)"))
+        for name in names:
             self._planes[name].fill(0)
 
     def _launch(self, *args: Any, **kw: Any) -> None:
@@ -140,6 +145,10 @@ class BoundPlan(_core.Launches):
 
     def _moved(self, name: str) -> NoReturn:
         slot = next(slot for slot in self._plan.signature.arguments if slot.name == name)
+        if slot.use in (Use.MAP, Use.OFFSETS):
+            raise BufferRefused(refusal("BoundPlan.launch", f"{slot.role} {name!r}", "an array that moved, or that "
+                                        "leads outside the samples", f"samples of 0 to {self.n - 1}",
+                                        f"correct its values, or call rebind({name}=...)"))
         raise BufferRefused(refusal(
             "BoundPlan.launch", f"{slot.role} {name!r}", "an array that moved, changed its shape or became "
             "read-only after it was bound", "the array as it was bound", f"call rebind({name}=...)"))

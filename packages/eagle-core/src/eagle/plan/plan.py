@@ -7,15 +7,14 @@ import operator
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from eagle import _core, roles
+from eagle import _core
 from eagle.errors import ArgumentError, BufferRefused, refusal, shown
 from eagle.exec import HostTeam, Partition, RankPartition, Structure, check_placement
 from eagle.plan.arguments import settle
 from eagle.plan.bound import BoundPlan
 from eagle.plan.lanes import MOST_SAMPLES
 from eagle.plan.program import Kernels, bind
-from eagle.plan.signature import ROW, Signature, read_signature
-from eagle.registry import complete
+from eagle.plan.signature import ROW, Signature, Use, read_signature
 
 __all__ = ["Plan", "check_policy", "is_hawk_kernel", "make_plan", "plan", "read_cut", "results"]
 
@@ -48,10 +47,10 @@ class Plan(_core.Runs):
                  partitions: tuple[Partition, ...] | None, npartitions: int, n_samples: int | None,
                  inner: Structure | None = None, gather: bool = True, policy: str = "compensated",
                  door: str = "eagle.plan.plan") -> None:
-        signature = read_signature(door, complete(door, plugin), access)
+        signature = read_signature(door, plugin, access)
         self.__dict__.update(plugin=plugin, structure=structure, access=access, op=op, partitions=partitions,
                              npartitions=npartitions, n_samples=n_samples, inner=inner, gather=gather, policy=policy,
-                             signature=signature, kernels=Kernels(door, signature))
+                             signature=signature, kernels=Kernels(signature))
         if signature.plain and structure == HostTeam:
             self._arm(self.kernels.first, npartitions, partitions or (), (), -1)
 
@@ -196,15 +195,15 @@ def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure 
     if (inner or structure) != HostTeam:
         raise ValueError(refusal(door, "structure" if inner is None else "inner", shown(inner or structure),
                                  repr(HostTeam), "this version runs plans on the host"))
-    if npartitions > 1 and any(name == roles.ACTIVE_COUNT for _, name in plugin.arg_spec):
-        raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a kernel with an active set",
-                                 "leave npartitions= and partitions= out"))
     entry = getattr(plugin, "host_entry", None)
     if not isinstance(entry, int) or entry <= 0:
         raise ValueError(refusal(door, f"kernel {getattr(plugin, 'name', '')!r}", f"no host_entry ({entry!r})",
                                  f"an entry for {structure}", 'build it with targets=("host",)'))
     made = Plan(plugin, structure, plugin.exec_access, getattr(plugin, "exec_op", None), cut, npartitions, n_samples,
                 inner, policy=policy, door=door)
+    if npartitions > 1 and any(slot.use is Use.LIVE for slot in made.signature.arguments):
+        raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a kernel with an active set",
+                                 "leave npartitions= and partitions= out"))
     odd = [part.base for part in cut or () if part.base % ROW] if structure == RankPartition else []
     if odd and made.signature.cells:
         raise ValueError(refusal(door, "partitions", f"a base of {odd[0]}", f"multiples of {ROW}: ranks cut a kernel "
