@@ -13,7 +13,7 @@ import numpy as np
 from eagle.errors import BufferRefused, LayoutError, PerformanceWarning, refusal
 from eagle.plan import values
 from eagle.plan.lanes import buffer_shape, plane_samples, read_extents, table_view, total_samples
-from eagle.plan.signature import Box, Signature, Slot, Use
+from eagle.plan.signature import ONE_VALUE, Box, Signature, Slot, Use
 
 __all__ = ["Arguments", "settle"]
 
@@ -27,6 +27,7 @@ class Arguments:
     packed: dict[str, Any]  #: what the slots take by name: flat arrays and numbers
     slots: dict[str, Slot]  #: the arguments by name, with the dtype of the array where the plugin declares none
     made: dict[str, np.ndarray[Any, Any]]  #: outputs the caller left out, as the caller gets them
+    unconverted: tuple[str, ...]  #: those whose memory is the caller's own
     sizes: dict[str, int]  #: the bytes of each buffer, as they were checked
     watched: tuple[tuple[str, Any, bool], ...]  #: the caller's own arrays where views are packed, written or not
 
@@ -58,15 +59,18 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
             sizes[slot.name] = packed[slot.name].nbytes
     _share_nothing(door, signature, slots, packed, mode)
     made = {} if mode == "bind" else _make(door, signature, slots, packed, extents, n)
-    watched = tuple((name, given[name], slots[name].writes) for name in slots
-                    if name in given and _is_view(packed[name], given[name]))
-    return Arguments(n, extents, packed, slots, made, sizes, watched)
+    for slot in slots.values():
+        if slot.like in made and slot.name in given:  # a companion beside a sink that was left out
+            _check_buffer(door, signature, slot, packed, extents, n)
+    own = tuple(name for name in slots if name in given and _is_over(packed[name], given[name]))
+    watched = tuple((name, given[name], slots[name].writes) for name in own if packed[name] is not given[name])
+    return Arguments(n, extents, packed, slots, made, own, sizes, watched)
 
 
-def _is_view(packed: Any, given: Any) -> bool:
-    """Whether another array than the caller's was packed, over the same memory."""
+def _is_over(packed: Any, given: Any) -> bool:
+    """Whether what was packed is the caller's array, or a view of it."""
     if packed is given or not isinstance(packed, np.ndarray) or not isinstance(given, np.ndarray):
-        return False
+        return packed is given
     return packed.ctypes.data == np.ndarray.view(given, np.ndarray).ctypes.data
 
 
@@ -83,8 +87,11 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) 
         if slot.use is Use.CELL and mode == "run":
             raise BufferRefused(refusal(door, f"cell {slot.name!r}", "an array", "nothing: run returns a new one",
                                         "leave it out; bind and the call form write one in place"))
+        value = given[slot.name]
+        if slot.axes == ONE_VALUE and mode != "bind" and isinstance(value, int | float | np.number):
+            value = [value]
         read = values.bound_plane if mode == "bind" else values.output_plane if slot.writes else values.input_plane
-        packed[slot.name] = values.slot_value(door, slot, given[slot.name], read)
+        packed[slot.name] = values.slot_value(door, slot, value, read)
     return packed
 
 
@@ -121,7 +128,7 @@ def _check_buffer(door: str, signature: Signature, slot: Slot, packed: dict[str,
     if slot.box is Box.MATRIX and (array.ndim != 2 or array.shape[0] != slot.width):
         raise LayoutError(refusal(door, what, f"shape {array.shape}", f"shape ({slot.width}, columns)",
                                   f"pass {slot.name}.reshape({slot.width}, -1)"))
-    if slot.role == "wide_out" and shape is None and signature.access != "cross_sample_write" and array.size < n:
+    if slot.role == "wide_out" and shape is None and array.size < n:
         raise LayoutError(refusal(door, what, f"{array.size} cells", f"at least {n}, one for each sample",
                                   f"make it with np.zeros({n}, {slot.dtype.name!r})"))
     if slot.use is Use.MAP and n:

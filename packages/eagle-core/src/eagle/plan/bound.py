@@ -43,7 +43,8 @@ class BoundPlan(_core.Launches):
         self._set(bind(plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ()))
         self._n = arguments.n
         self._extents = arguments.extents
-        self._planes = {name: given[name] for name in arguments.slots if name in given}
+        kept = arguments.packed | {name: given[name] for name in arguments.unconverted}
+        self._planes = {name: kept[name] for name in arguments.slots if name in given}
 
     @property
     def plan(self) -> Plan:

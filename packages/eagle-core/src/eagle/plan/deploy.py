@@ -64,7 +64,7 @@ def auto(plugin: Any, *, targets: Sequence[str] | None = None, cache_dir: str | 
     if targets is not None and (isinstance(targets, str) or not isinstance(targets, Sequence)):
         raise TypeError(refusal(DOOR, "targets", shown(targets), "a sequence of target names",
                                 'for example targets=("host",)'))
-    if cache_dir is not None and not isinstance(cache_dir, str | os.PathLike):
+    if cache_dir is not None and (not isinstance(cache_dir, str | os.PathLike) or not os.fspath(cache_dir)):
         raise TypeError(refusal(DOOR, "cache_dir", shown(cache_dir), "a path"))
     if is_hawk_kernel(plugin):
         return _deploy([plugin], targets, cache_dir, scalar_type, plan_kw)[0]

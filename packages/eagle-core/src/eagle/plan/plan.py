@@ -196,7 +196,7 @@ def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure 
         raise ValueError(refusal(door, "structure" if inner is None else "inner", shown(inner or structure),
                                  repr(HostTeam), "this version runs plans on the host"))
     entry = getattr(plugin, "host_entry", None)
-    if not isinstance(entry, int) or entry <= 0:
+    if not isinstance(entry, int) or isinstance(entry, bool) or entry <= 0:
         raise ValueError(refusal(door, f"kernel {getattr(plugin, 'name', '')!r}", f"no host_entry ({entry!r})",
                                  f"an entry for {structure}", 'build it with targets=("host",)'))
     made = Plan(plugin, structure, plugin.exec_access, getattr(plugin, "exec_op", None), cut, npartitions, n_samples,
@@ -204,7 +204,10 @@ def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure 
     if npartitions > 1 and any(slot.use is Use.LIVE for slot in made.signature.arguments):
         raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a kernel with an active set",
                                  "leave npartitions= and partitions= out"))
-    odd = [part.base for part in cut or () if part.base % ROW] if structure == RankPartition else []
+    for stage in made.signature.stages[1:]:  # the first one's class is the plugin's
+        check_placement(stage.plugin.exec_access, structure, npartitions)
+    odd = [part.base for part in cut or () if part.base % ROW] \
+        if structure == RankPartition and partitions is not None else []
     if odd and made.signature.cells:
         raise ValueError(refusal(door, "partitions", f"a base of {odd[0]}", f"multiples of {ROW}: ranks cut a kernel "
                                  "that reduces over samples at whole rows", "move the bases"))

@@ -17,9 +17,10 @@ from eagle.dtypes import PLANE_DTYPES, np_dtype
 from eagle.errors import refusal, shown
 from eagle.registry import complete
 
-__all__ = ["ROW", "Box", "Cell", "Lanes", "Signature", "Slot", "Stage", "Use", "read_signature"]
+__all__ = ["ONE_VALUE", "ROW", "Box", "Cell", "Lanes", "Signature", "Slot", "Stage", "Use", "read_signature"]
 
 WIDEST = 2**20  # components of a plane
+ONE_VALUE = (("value", 1),)  # the axes of a table that stands for one value
 MAP, OFFSETS = 1, 2  # tables whose values say where the kernel writes, as native/kernel.h numbers them
 ROW = 32  # samples that one row of a reduction covers
 
@@ -356,14 +357,15 @@ def _arguments(stages: list[Stage], real: np.dtype[Any], between: Collection[str
 
 def _slots(door: str, kernel: str, plugin: Any, between: set[str], cells: Iterable[Cell]) -> tuple[Slot, ...]:
     """The slots of one kernel that reduces to `cells`; `between` are those that stages hand on."""
-    spec, access = _pairs(door, kernel, plugin.arg_spec), plugin.exec_access
+    spec = _pairs(door, kernel, plugin.arg_spec)
     rows = _rows(door, f"kernel {kernel!r}", cells, spec)
     real = np_dtype(getattr(plugin, "scalar_type", None) or "float64")
     declared: Mapping[str, str] = getattr(plugin, "arg_dtypes", None) or {}
     companions: Mapping[str, str] = getattr(plugin, "companions", None) or {}
     likes: Mapping[str, str] = getattr(plugin, "adjoint_like", None) or {}
     named: Mapping[str, Any] = getattr(plugin, "plane_axes", None) or {}
-    tables: Mapping[str, Any] = getattr(plugin, "table_axes", None) or {}  # only the kernel says: no sidecar has them
+    tables: dict[str, Any] = dict(getattr(plugin, "table_axes", None) or {})  # only the kernel says, no sidecar
+    tables |= dict.fromkeys(getattr(plugin, "param_planes", None) or (), ONE_VALUE)
     mixes, offsets = _dispatch_words(plugin)
     planes = _Planes(door, kernel, plugin, real, declared, spec)
     slots = []
@@ -405,7 +407,7 @@ def _slots(door: str, kernel: str, plugin: Any, between: set[str], cells: Iterab
             payload, axes = _sink_axes(named.get(name))
             slots.append(Slot(role, name, Use.COMPANION if companion else Use.SINK,
                               Box.COMPANION if companion else Box.SINK, dtype, writes=True, zero=True,
-                              start=int(role == "wide_out" and axes is None and access != "cross_sample_write"),
+                              start=int(role == "wide_out" and axes is None),
                               declared=name in declared, payload=payload, axes=axes,
                               like=companions.get(name) or likes.get(name)))
         else:
