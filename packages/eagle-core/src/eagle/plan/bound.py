@@ -136,7 +136,7 @@ class BoundPlan(_core.Launches):
                 raise ArgumentError(refusal(door, f"name {name!r}", "no bound output", f"some of {outputs}"))
         for name in names:
             if not self._planes[name].flags.writeable:
-                raise BufferRefused(refusal("BoundPlan.clear", f"name {name!r}", "an array that became read-only",
+                raise BufferRefused(refusal(door, f"name {name!r}", "an array that became read-only",
                                             "a writable array", f"call rebind({name}=...)"))
         for name in names:
             self._planes[name].fill(0)
