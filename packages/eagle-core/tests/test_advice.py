@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import warnings
@@ -273,8 +274,9 @@ def test_what_an_auto_plan_shows() -> None:
     assert str(inspect.signature(eagle.deploy(line.plugin))) == "(*, x, a, b, out=None, device=None, layout=None)"
 
 
-@pytest.mark.parametrize("name", ["exec", "errors", "dtypes", "abi", "plan", "registry", "sidecar", "backends"])
+@pytest.mark.parametrize("name", ["exec", "errors", "dtypes", "abi", "roles", "plan", "registry", "sidecar",
+                                  "backends"])
 def test_dir_shows_what_is_public(name: str) -> None:
-    module = getattr(eagle, name) if name != "errors" else __import__("eagle.errors").errors
+    module = importlib.import_module(f"eagle.{name}")
     assert dir(module) == sorted(module.__all__)
     assert not {"annotations", "import_module", "os", "sys"} & set(dir(eagle)) and {*eagle.__all__} <= set(dir(eagle))

@@ -83,7 +83,8 @@ class AutoPlan(_core.Calls):
         return self.host
 
     def bind(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
-        """:meth:`Plan.bind` of the plan that :meth:`select` picks."""
+        """Check and pack the planes once, for launches that cost nanoseconds: what :meth:`Plan.bind` says. Inputs of a
+        Grid may be broadcast, as contiguous arrays."""
         door = f"{self._name}.bind"
         plan, args, packed = self._routed(door, args, planes, convert=False)
         bound = plan._select(door, packed).bind_by_name(door, args, device, layout, packed)
