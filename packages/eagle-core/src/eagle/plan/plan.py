@@ -91,12 +91,14 @@ class Plan(_core.Runs):
     def bind(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
         """Pack the planes once, for launches that cost nanoseconds.
 
-        Every plane and uniform of the kernel must be given, as an array of the exact dtype and shape; nothing is
-        copied or converted, and the outputs are the caller's own. Words that belong to eagle are made here.
+        Inputs, outputs, state, the mask, reductions and an active set must be given, as arrays of the exact dtype and
+        in C order; the arrays stay the caller's, and a launch reads and writes them in place. Only integers narrower
+        than their Index or Int32 plane are copied, once. eagle makes ``finished_count``, counters of dispatch groups
+        and companions of sums where they are left out.
 
         Raises what :meth:`run` raises, and BufferRefused for an array that would have to be converted.
         """
-        return self.bind_by_name("Plan.bind", args, device, layout, planes)
+        return self.bind_by_name(f"{self.signature.kernel}.bind", args, device, layout, planes)
 
     def bind_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None,
                      planes: dict[str, Any]) -> BoundPlan:
@@ -140,7 +142,7 @@ class Plan(_core.Runs):
         return {name: value for name, value in planes.items() if name not in self.signature.unread}
 
     def _run(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
-        return self.run_by_name("Plan.run", args, device, layout, planes)
+        return self.run_by_name(f"{self.signature.kernel}.run", args, device, layout, planes)
 
 
 def results(signature: Signature, planes: dict[str, Any]) -> Any:
@@ -191,7 +193,7 @@ def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure 
     if not isinstance(structure, Structure):
         raise TypeError(refusal(door, "structure", shown(structure), "a Structure", "eagle.exec.HostTeam"))
     inner = _read_inner(door, structure, inner)
-    check_placement(plugin.exec_access, structure, npartitions)
+    check_placement(plugin.exec_access, structure, npartitions, door=door)
     if (inner or structure) != HostTeam:
         raise ValueError(refusal(door, "structure" if inner is None else "inner", shown(inner or structure),
                                  repr(HostTeam), "this version runs plans on the host"))

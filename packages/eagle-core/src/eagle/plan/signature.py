@@ -61,6 +61,10 @@ class Use(Enum):
     BETWEEN = auto()  #: what one stage hands to a later one
 
 
+#: What the author of a kernel wrote for a plane of each role, and of an integer one.
+_DECLARED = {"per_sample": "Scalar", "vec_in": "Vector", "mat_in": "Matrix", "lookup": "Table", "wide_in": "Wide",
+             "wide_out": "WideOut", roles.MASK: "Terminated", roles.UNIFORM: "Param", "cell": "reduction"}
+_INTEGERS = {"int64": "Index", "int32": "Int32", "uint32": "UInt32"}
 #: Slots that eagle makes where the caller gives none, whatever the door.
 _MADE = (Use.COUNT, Use.WORD, Use.MIX, Use.ROWS, Use.COMPANION, Use.BETWEEN)
 #: Slots that are eagle's alone.
@@ -89,6 +93,25 @@ class Slot:
     axes: tuple[tuple[str, int | None], ...] | None = None  #: named axes of a table, or of a sink behind the payload
     like: str | None = None  #: a sink that has the shape of another plane
     kept: tuple[bool, ...] | None = None  #: a compact matrix: the lane axes it varies along, () when not known
+
+    @property
+    def kind(self) -> str:
+        """What the author of the kernel wrote: "Scalar", "Table"; an "output" is only written, a "Mutable" goes on from
+        what it holds."""
+        if self.use in (Use.WORD, Use.MAP, Use.LIVE, Use.OFFSETS, Use.MIX):
+            return "argument"
+        if self.use is Use.COMPANION:
+            return "companion"
+        if self.role == "per_sample":
+            return _INTEGERS.get(self.dtype.name, "Scalar")
+        if self.role in _DECLARED and not (self.use is Use.SINK and self.axes is not None):
+            return _DECLARED[self.role]
+        return "Mutable" if self.reads_prior or self.use is Use.SINK else "output"
+
+    @property
+    def what(self) -> str:
+        """The slot as messages name it."""
+        return f"{self.kind} {self.name!r}"
 
     @property
     def is_plane(self) -> bool:

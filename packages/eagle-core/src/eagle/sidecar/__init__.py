@@ -37,3 +37,7 @@ __all__ = ["FINISH_AUTO", "FINISH_COUNTER", "FINISH_KEY", "MANIFEST_NAME", "MOST
            "manifest_entries", "manifest_of", "parse_sidecar", "read_block", "read_box", "read_bytes", "read_finish",
            "read_json", "read_lane_space", "read_launch", "read_manifest", "read_params", "read_plane_axes",
            "read_sidecar", "read_terminated_readonly", "refuse_derived", "refuse_prior_read", "validate_sidecar"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
