@@ -50,7 +50,7 @@ class PerformanceWarning(UserWarning):
     """The call works, at a cost the caller can avoid."""
 
 
-def refusal(door: str, argument: str, found: str, wanted: str, fix: str = "") -> str:
+def refusal(door: str, argument: str, found: str, wanted: str, fix: str) -> str:
     """The text of a refusal."""
     text = f"{door}: {argument}: found {found}, wanted {wanted}"
     return f"{text}; {fix}" if fix else text

@@ -126,7 +126,8 @@ class AutoPlan(_core.Calls):
         bound = dict(zip(positional, args, strict=False))
         for name in kw:
             if name in bound:
-                raise ArgumentError(refusal(door, f"argument {name!r}", "two values", "one"))
+                raise ArgumentError(refusal(door, f"argument {name!r}", "two values", "one",
+                                            "give it by position or by name"))
         return bound | kw
 
     def returned(self, planes: dict[str, Any]) -> Any:

@@ -132,7 +132,8 @@ class BoundPlan(_core.Launches):
             raise ArgumentError(refusal(door, "names", "none", f"some of {outputs}", "name what shall be zero"))
         for name in names:
             if name not in outputs:
-                raise ArgumentError(refusal(door, f"name {name!r}", "no bound output", f"some of {outputs}"))
+                raise ArgumentError(refusal(door, f"name {name!r}", "no bound output", f"some of {outputs}",
+                                            "name outputs, or write to your own array"))
         for name in names:
             if not self._planes[name].flags.writeable:
                 raise BufferRefused(refusal(door, f"name {name!r}", "an array that became read-only",
@@ -143,11 +144,12 @@ class BoundPlan(_core.Launches):
     def _launch(self, *args: Any, **kw: Any) -> None:
         door, wanted = self._door("launch"), ("stream", "grid", "block")
         if len(args) > 1:
-            raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name", "at most one, stream"))
+            raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name", "at most one, stream",
+                                        "name the rest"))
         for name in kw:
             if name not in wanted or (args and name == "stream"):
                 raise ArgumentError(refusal(door, f"argument {name!r}", "a keyword it does not take or has already",
-                                            f"some of {wanted}"))
+                                            f"some of {wanted}", "leave it out"))
         given = dict(zip(wanted, args, strict=False)) | kw
         for name in ("stream", "grid"):
             if given.get(name) is not None:

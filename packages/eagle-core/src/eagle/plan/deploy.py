@@ -64,19 +64,20 @@ def deploy(plugin: Any, *more: Any, targets: Sequence[str] | None = None,
                                         f"some of {PLAN_KEYWORDS}", "where the data lives picks the structure"))
         if name not in PLAN_KEYWORDS:
             raise ArgumentError(refusal(DOOR, f"argument {name!r}", "an unknown keyword", f"some of "
-                                        f"{('targets', 'cache_dir', 'scalar_type', *PLAN_KEYWORDS)}"))
+                                        f"{('targets', 'cache_dir', 'scalar_type', *PLAN_KEYWORDS)}", "leave it out"))
     cut, _, _ = read_cut(DOOR, *(plan_kw.get(name, default) for name, default in
                                  (("npartitions", 1), ("partitions", None), ("n_samples", None))))
     if plan_kw.get("partitions") is not None:
         plan_kw["partitions"] = cut  # read once: it may be an iterator
     check_policy(DOOR, plan_kw.get("policy", "compensated"))
     if scalar_type is not None and not (isinstance(scalar_type, str) and scalar_type in PRECISIONS):
-        raise ValueError(refusal(DOOR, "scalar_type", shown(scalar_type), f"one of {PRECISIONS}"))
+        raise ValueError(refusal(DOOR, "scalar_type", shown(scalar_type), f"one of {PRECISIONS}",
+                                 "leave it out for float64"))
     if targets is not None and (isinstance(targets, str) or not isinstance(targets, Sequence)):
         raise TypeError(refusal(DOOR, "targets", shown(targets), "a sequence of target names",
                                 'for example targets=("host",)'))
     if cache_dir is not None and (not isinstance(cache_dir, str | os.PathLike) or not os.fspath(cache_dir)):
-        raise TypeError(refusal(DOOR, "cache_dir", shown(cache_dir), "a path"))
+        raise TypeError(refusal(DOOR, "cache_dir", shown(cache_dir), "a path", "leave it out for hawk's own cache"))
     if is_hawk_kernel(plugin):
         return _deploy([plugin], targets, cache_dir, scalar_type, plan_kw)[0]
     if _is_derivative(plugin):
@@ -105,7 +106,8 @@ def _is_derivative(value: Any) -> bool:
 
 def _check_list(kernels: Sequence[Any]) -> None:
     if not kernels:
-        raise ValueError(refusal(DOOR, "plugin", "an empty list", "at least one hawk kernel"))
+        raise ValueError(refusal(DOOR, "plugin", "an empty list", "at least one hawk kernel",
+                                 "pass the kernels to build"))
     seen: dict[str, Any] = {}
     for i, kernel in enumerate(kernels):
         if not is_hawk_kernel(kernel):
@@ -114,7 +116,8 @@ def _check_list(kernels: Sequence[Any]) -> None:
                 "a list is built into one bundle; pass a built plugin on its own"
             raise TypeError(refusal(DOOR, f"plugin[{i}]", f"a {type(kernel).__name__}", "a hawk kernel", fix))
         if seen.setdefault(kernel.name, kernel) is not kernel:
-            raise ValueError(refusal(DOOR, f"plugin[{i}]", f"another kernel named {kernel.name!r}", "different names"))
+            raise ValueError(refusal(DOOR, f"plugin[{i}]", f"another kernel named {kernel.name!r}", "different names",
+                                     "rename one, or deploy them one by one"))
 
 
 def _deploy(kernels: list[Any], targets: Sequence[str] | None, cache_dir: Any, scalar_type: str | None,

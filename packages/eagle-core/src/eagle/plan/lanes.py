@@ -213,7 +213,7 @@ def _named_shape(door: str, signature: Signature, slot: Slot, array: np.ndarray[
             axes = "one axis" if len(slot.axes) == 1 else f"the axes {labels}"
             wanted = axes + (f", {labels}" if len(slot.axes) == 1 else "")
             raise LayoutError(refusal(door, slot.what, f"shape {array.shape}", wanted + (
-                f", behind {slot.payload}" if slot.payload else "")))
+                f", behind {slot.payload}" if slot.payload else ""), "reshape it"))
         elif extent is None:
             raise ArgumentError(refusal(door, slot.what, f"no extent of its axis {label!r}",
                                         f"{label}=... or the plane itself", f"pass {label}="))

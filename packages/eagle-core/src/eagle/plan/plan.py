@@ -86,7 +86,8 @@ class Plan(_core.Runs):
     def check_samples(self, door: str, n: int) -> None:
         """Raise ValueError when the plan was made for another number of samples than `n`."""
         if self.n_samples is not None and n != self.n_samples:
-            raise ValueError(refusal(door, "planes", f"{n} samples", f"{self.n_samples}, the plan's n_samples"))
+            raise ValueError(refusal(door, "planes", f"{n} samples", f"{self.n_samples}, the plan's n_samples",
+                                     "make another plan, or leave n_samples= and partitions= out"))
 
     def bind(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
         """Pack the planes once, for launches that cost nanoseconds.
@@ -188,7 +189,8 @@ def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure 
     if boxed:
         cut = None  # threads are cut, not samples
     if npartitions > 1 and getattr(plugin, "abi_tag", None) == "aether-abi/1":
-        raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a legacy aether-abi/1 plugin"))
+        raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a legacy aether-abi/1 plugin",
+                                 "rebuild it with hawk"))
     check_policy(door, policy)
     if not isinstance(structure, Structure):
         raise TypeError(refusal(door, "structure", shown(structure), "a Structure", "eagle.exec.HostTeam"))
@@ -239,7 +241,8 @@ def read_cut(door: str, npartitions: Any = 1, partitions: Any = None, n_samples:
         n_samples = _positive(door, "n_samples", n_samples, least=0)
     if cut is not None:
         if n_samples is not None and n_samples != cut[0].n_samples:
-            raise ValueError(refusal(door, "n_samples", str(n_samples), f"{cut[0].n_samples}, the partitions' n"))
+            raise ValueError(refusal(door, "n_samples", str(n_samples), f"{cut[0].n_samples}, the partitions' n",
+                                     "leave n_samples= out"))
         return cut, len(cut), cut[0].n_samples
     if n_samples is not None:
         cut = tuple(Partition(*part) for part in _core.cut(npartitions, (), n_samples))
@@ -248,7 +251,7 @@ def read_cut(door: str, npartitions: Any = 1, partitions: Any = None, n_samples:
 
 def check_policy(door: str, policy: Any) -> None:
     if not isinstance(policy, str) or policy not in POLICIES:
-        raise ValueError(refusal(door, "policy", shown(policy), f"one of {POLICIES}"))
+        raise ValueError(refusal(door, "policy", shown(policy), f"one of {POLICIES}", "leave policy= out"))
 
 
 def is_hawk_kernel(value: Any) -> bool:
@@ -258,12 +261,12 @@ def is_hawk_kernel(value: Any) -> bool:
 
 def _positive(door: str, name: str, value: Any, *, least: int = 1, most: int = MOST_SAMPLES) -> int:
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
-        raise TypeError(refusal(door, name, shown(value), "an integer"))
+        raise TypeError(refusal(door, name, shown(value), "an integer", "convert it first"))
     number = operator.index(value)
     if number < least:
-        raise ValueError(refusal(door, name, shown(number), f"at least {least}"))
+        raise ValueError(refusal(door, name, shown(number), f"at least {least}", "pass a larger one"))
     if number > most:
-        raise ValueError(refusal(door, name, shown(number), f"at most {most}"))
+        raise ValueError(refusal(door, name, shown(number), f"at most {most}", "pass a smaller one"))
     return number
 
 
@@ -279,15 +282,19 @@ def _read_partitions(door: str, partitions: Any) -> tuple[Partition, ...] | None
         n = cut[0].n_samples
     except (TypeError, IndexError) as error:
         raise ValueError(refusal(door, "partitions", shown(partitions),
-                                 "(base, count, n) triples of integers, at least one")) from error
+                                 "(base, count, n) triples of integers, at least one",
+                                 "for example [(0, 4, 8), (4, 4, 8)]")) from error
     expected = 0
     for part in sorted(cut):
         if part.n_samples != n:
-            raise ValueError(refusal(door, "partitions", f"n {n} and n {part.n_samples}", "one n"))
+            raise ValueError(refusal(door, "partitions", f"n {n} and n {part.n_samples}", "one n",
+                                     "give every triple the samples of a call"))
         if part.base != expected:
             raise ValueError(refusal(door, "partitions", f"a partition that starts at {part.base}",
-                                     f"one that starts at {expected}: they tile [0, {n}) without gap or overlap"))
+                                     f"one that starts at {expected}: they tile [0, {n}) without gap or overlap",
+                                     "move the bases"))
         expected += part.count
     if expected != n:
-        raise ValueError(refusal(door, "partitions", f"[0, {expected})", f"[0, {n}), all samples"))
+        raise ValueError(refusal(door, "partitions", f"[0, {expected})", f"[0, {n}), all samples",
+                                 "add what is missing"))
     return cut

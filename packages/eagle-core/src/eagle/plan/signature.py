@@ -397,7 +397,8 @@ def _slots(door: str, kernel: str, plugin: Any, between: set[str], cells: Iterab
         kind = roles.classify_arg(role, name, vec_mutables=planes.vectors, mat_mutables=planes.matrices)
         tag = declared.get(name, real.name)
         if tag not in PLANE_DTYPES:
-            raise ValueError(refusal(door, where, f"the dtype {tag!r}", f"one of {tuple(PLANE_DTYPES)}"))
+            raise ValueError(refusal(door, where, f"the dtype {tag!r}", f"one of {tuple(PLANE_DTYPES)}",
+                                     "rebuild it with hawk"))
         dtype = PLANE_DTYPES[tag]
         if kind == "UNIFORM":
             slots.append(planes.number(name))
@@ -501,18 +502,20 @@ def _pairs(door: str, kernel: str, spec: Any) -> list[tuple[str, str]]:
     for item in spec if isinstance(spec, Iterable) and not isinstance(spec, str | bytes) else ():
         pair = tuple(item) if isinstance(item, list | tuple) else ()
         if len(pair) != 2 or not all(isinstance(word, str) for word in pair):
-            raise ValueError(refusal(door, f"kernel {kernel!r}, arg_spec", repr(item), "a (role, name) pair of text"))
+            raise ValueError(refusal(door, f"kernel {kernel!r}, arg_spec", repr(item), "a (role, name) pair of text",
+                                     "rebuild it with hawk"))
         pairs.append(pair)
     if not pairs:
-        raise ValueError(refusal(door, f"kernel {kernel!r}, arg_spec", repr(spec), "at least one (role, name) pair"))
+        raise ValueError(refusal(door, f"kernel {kernel!r}, arg_spec", repr(spec), "at least one (role, name) pair",
+                                 "load it with eagle.load_bundle"))
     seen = set()
     for role, name in pairs:
         where = f"kernel {kernel!r}, arg_spec"
         if role not in roles.ROLES:
             raise ValueError(refusal(door, f"kernel {kernel!r}, slot ({role!r}, {name!r})", f"the role {role!r}",
-                                     f"one of {sorted(roles.ROLES)}"))
+                                     f"one of {sorted(roles.ROLES)}", "rebuild it with hawk"))
         if name in seen:
-            raise ValueError(refusal(door, where, f"{name!r} twice", "each name once"))
+            raise ValueError(refusal(door, where, f"{name!r} twice", "each name once", "rebuild it with hawk"))
         if name in ("device", "layout"):
             raise ValueError(refusal(door, where, f"a plane named {name!r}", "another name",
                                      f"{name}= is a keyword of run and bind"))

@@ -100,7 +100,7 @@ def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray
             raise TypeError(refusal(door, what, "a list numpy makes no array of", "a list of numbers",
                                     "give its rows the same length")) from error
         if array.dtype == object:
-            raise TypeError(refusal(door, what, "a list of objects", "a list of numbers"))
+            raise TypeError(refusal(door, what, "a list of objects", "a list of numbers", "make numbers of them first"))
         return array
     if isinstance(value, int | float | np.generic):
         number = f"the number {shown(value)}"
@@ -173,7 +173,8 @@ def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: b
             with np.errstate(over="ignore"):
                 converted = array.astype(wanted)
             if (lost := np.isinf(converted) & ~np.isinf(array)).any():
-                raise BufferRefused(refusal(door, what, f"the value {array[lost][0]!s}", f"values {wanted} can hold"))
+                raise BufferRefused(refusal(door, what, f"the value {array[lost][0]!s}", f"values {wanted} can hold",
+                                            "scale it, or build the kernel in float64"))
             return converted
         return _exact(door, slot, array)
     if is_list or (found.kind in "iu" and wanted.kind in "iu"):
@@ -185,14 +186,16 @@ def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: b
 def _exact(door: str, slot: Slot, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """`array` converted, refused where the dtype cannot hold a value."""
     if array.dtype.kind == "b":
-        raise BufferRefused(refusal(door, slot.what, "bool", str(slot.dtype)))
+        raise BufferRefused(refusal(door, slot.what, "bool", str(slot.dtype),
+                                    f"{slot.name}.astype({slot.dtype.name!r})"))
     lossy = _lossy(array, slot.dtype)
     if lossy.any():
         wanted = f"values that are exact in {slot.dtype}"
         if slot.dtype.kind in "iu":
             limits = np.iinfo(slot.dtype)
             wanted = f"whole numbers from {limits.min} to {limits.max} ({slot.dtype})"
-        raise BufferRefused(refusal(door, slot.what, f"the value {array[lossy][0]!s} ({array.dtype})", wanted))
+        raise BufferRefused(refusal(door, slot.what, f"the value {array[lossy][0]!s} ({array.dtype})", wanted,
+                                    "correct it, or build the kernel with a wider plane"))
     return array.astype(slot.dtype)
 
 
@@ -253,7 +256,8 @@ def word_plane(door: str, slot: Slot, value: Any) -> Any:
     """A one-cell plane of eagle's own that the caller gives."""
     array = bound_plane(door, slot, value)
     if array.shape != (1,):
-        raise LayoutError(refusal(door, slot.what, f"shape {array.shape}", "shape (1,)"))
+        raise LayoutError(refusal(door, slot.what, f"shape {array.shape}", "shape (1,)",
+                                  f"pass an array of one cell, {slot.name}=np.zeros(1, {slot.dtype.name!r})"))
     return array
 
 
@@ -266,7 +270,7 @@ def uniform_value(door: str, slot: Slot, value: Any) -> float | int:
                                         "a value for each sample is a Scalar plane"))
         value = value[()]
     if value is np.ma.masked:
-        raise TypeError(refusal(door, what, "a masked value", "a number"))
+        raise TypeError(refusal(door, what, "a masked value", "a number", "fill it first"))
     if isinstance(value, bool | np.bool_):
         raise TypeError(refusal(door, what, f"the bool {value!r}", "a number", "pass 0 or 1"))
     if isinstance(value, np.generic) and value.dtype.kind not in "iuf":
@@ -276,19 +280,20 @@ def uniform_value(door: str, slot: Slot, value: Any) -> float | int:
             whole = int(value) if isinstance(value, float | np.floating) and value % 1 == 0 else \
                 operator.index(value)
         except TypeError:
-            raise TypeError(refusal(door, what, shown(value), "an integer")) from None
+            raise TypeError(refusal(door, what, shown(value), "an integer", "convert it first, with int()")) from None
         low, high = np.iinfo(slot.dtype).min, np.iinfo(slot.dtype).max
         if not low <= whole <= high:
             raise ValueError(refusal(door, what, shown(whole), f"{low} to {high}", f"a {slot.dtype} holds no other"))
         return whole
     if isinstance(value, str | bytes | complex | np.complexfloating) or not hasattr(type(value), "__float__"):
-        raise TypeError(refusal(door, what, shown(value), "a number"))
+        raise TypeError(refusal(door, what, shown(value), "a number", "convert it first, with float()"))
     try:
         number = float(value)
     except OverflowError:
         number = float("inf")
     if number in (float("inf"), float("-inf")) and not _is_infinite(value) or _overflows(number, slot):
-        raise ValueError(refusal(door, what, shown(value), f"a number {slot.dtype} can hold"))
+        raise ValueError(refusal(door, what, shown(value), f"a number {slot.dtype} can hold",
+                                 "scale it, or build the kernel in float64"))
     return number
 
 
