@@ -46,7 +46,7 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     found = [(slot, plane_samples(door, signature.lanes, slot, packed[slot.name].shape, layout)) for slot in planes]
     if len(signature.lanes.axes) > 1:
         found.sort(key=lambda plane: -plane[1])  # one that is too short was meant to be broadcast
-    n = total_samples(door, signature, found, extents, n)
+    n = total_samples(door, signature, found, extents, n, "as bound" if mode == "bind" else "as the other planes tell")
     for slot in planes:
         packed[slot.name] = _flat(packed[slot.name], slot.shape(n))
     for slot in slots.values():

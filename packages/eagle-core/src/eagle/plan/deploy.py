@@ -13,6 +13,7 @@ from typing import Any, overload
 
 from eagle.errors import ArgumentError, refusal, shown
 from eagle.plan.auto_plan import AutoPlan
+from eagle.plan.broadcast import Variants
 from eagle.plan.plan import check_policy, is_hawk_kernel, read_cut
 from eagle.registry import load_bundle
 
@@ -152,31 +153,9 @@ def _declared(kernel: Any) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _variants(kernel: Any, targets: Sequence[str] | None, cache_dir: Any, scalar_type: str | None,
-              plan_kw: dict[str, Any]) -> Any:
-    """How a Grid kernel finds the plan for planes given broadcast; None for any other kernel.
-
-    hawk makes, and keeps, one variant of the kernel for each pattern of the axes its planes vary along.
-    """
-    lanes = getattr(kernel, "lane_space", None)  # a fused group has none, and no parameters
-    if lanes is None or lanes[0][0] is None or getattr(kernel, "broadcast", None):
-        return None
-    plans: dict[Any, AutoPlan] = {}
-
-    def route(args: tuple[Any, ...], kw: dict[str, Any]) -> tuple[AutoPlan | None, tuple[Any, ...], dict[str, Any]]:
-        from hawk import HawkError
-        from hawk._broadcast import route as pattern_of
-
-        try:
-            chosen, args, kw = pattern_of(kernel, args, kw)
-        except HawkError:  # shapes that do not broadcast: the plan refuses them in its own words
-            return None, args, kw
-        if chosen is kernel:
-            return None, args, kw
-        if chosen not in plans:
-            plans.setdefault(chosen, _deploy([chosen], targets, cache_dir, scalar_type, plan_kw)[0])
-        return plans[chosen], args, kw
-
-    return route
+              plan_kw: dict[str, Any]) -> Variants | None:
+    """The variants of a Grid kernel for inputs given broadcast; None for any other kernel."""
+    return Variants.of(kernel, lambda made: _deploy([made], targets, cache_dir, scalar_type, plan_kw)[0])
 
 
 def _key(kernels: list[Any], targets: tuple[str, ...], precision: str) -> str:

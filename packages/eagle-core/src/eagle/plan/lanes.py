@@ -60,7 +60,7 @@ def plane_samples(door: str, lanes: Lanes, slot: Slot, shape: tuple[int, ...], l
         if shape[:-len(lanes.axes)] in heads:
             if lane[1:] != tuple(extent for _, extent in lanes.axes[1:]) or lanes.axes[0][1] not in (None, lane[0]):
                 raise LayoutError(refusal(door, what, f"lane axes {lane}", f"those the kernel declares: {lanes}",
-                                          "reshape the array"))
+                                          "pass an array with a cell for each lane"))
             return _count(door, what, math.prod(lane))
     wanted = "(n,)" if not head else f"({slot.width}, n)"
     if len(shape) != len(head) + 1 or shape[:len(head)] != head:
@@ -99,13 +99,13 @@ def _shape_fix(slot: Slot, shape: tuple[int, ...]) -> str:
 
 
 def total_samples(door: str, signature: Signature, planes: Iterable[tuple[Slot, int]], extents: Mapping[str, int],
-                  n: int | None) -> int:
-    """The samples of a call: `n` where that is fixed, else what its planes and extents say.
+                  n: int | None, told: str = "") -> int:
+    """The samples of a call: `n` where that is fixed, which `told` explains, else what its planes and extents say.
 
     `planes` are the slots with a column a sample and their samples, the ones that decide first. Raises LayoutError when
     they disagree, and when nothing tells.
     """
-    lanes, told = signature.lanes, "as bound"
+    lanes = signature.lanes
     if n is None and lanes.total is not None:
         n, told = lanes.total, f"the declared lanes {lanes}"
     if lanes.label is not None and lanes.label in extents:
