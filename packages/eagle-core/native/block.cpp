@@ -52,6 +52,17 @@ bool is_buffer_of(const Slot& slot, PyObject* value, bool exact) {
     return true;
 }
 
+/// Whether a map or offsets lead to samples of n.
+bool leads_inside(const Slot& slot, PyArrayObject* array, int64_t n) {
+    const auto cells = static_cast<std::size_t>(PyArray_SIZE(array));
+    if (slot.cell == kMap) {
+        const auto* map = static_cast<const int32_t*>(PyArray_DATA(array));
+        return std::all_of(map, map + cells, [n](int32_t sample) { return sample >= 0 && sample < n; });
+    }
+    const auto* offsets = static_cast<const int64_t*>(PyArray_DATA(array));
+    return offsets[0] >= 0 && std::is_sorted(offsets, offsets + cells) && offsets[cells - 1] <= n;
+}
+
 /// What a reduction writes: a numpy array of its dtype and `(columns,)`.
 bool is_result_of(const Slot& slot, PyObject* value, bool exact) {
     return has_cells_of(slot, value, exact) && PyArray_NDIM(as_array(value)) == 1 &&
@@ -372,7 +383,8 @@ bool Block::intact(std::size_t* moved) const {
             : slot.is_buffer()         ? is_buffer_of(slot, planes_[i], false) && PyArray_NBYTES(array) == box.cell
                                : is_plane_of(slot, planes_[i], false, &n) && n == (slot.box == Box::Cell ? 1 : n_);
         const void* packed = slot.box == Box::Mirror || slot.box == Box::Matrix ? box.mirror.data : box.handle.data;
-        if (!alike || PyArray_DATA(array) != packed) {
+        if (!alike || PyArray_DATA(array) != packed ||
+            (slot.box == Box::Table && slot.cell != 0 && !leads_inside(slot, array, n_))) {
             *moved = i;
             return false;
         }

@@ -51,9 +51,18 @@ bool read_values(const KernelObject* kernel, PyObject* values, std::vector<int16
     return true;
 }
 
-bool pack_exactly(Block& block, PyObject* values, const std::vector<int16_t>& position, const Cut& cut) {
+bool pack_exactly(Block& block, PyObject* values, PyObject* bytes, const std::vector<int16_t>& position,
+                  const Cut& cut) {
     PyObject* const* items = reinterpret_cast<PyTupleObject*>(values)->ob_item;
-    const Block::Packed packed = block.pack(items, position.data(), Door::Bind, cut);
+    Block::Packed packed = block.pack(items, position.data(), Door::Bind, cut);
+    for (std::size_t i = 0; packed == Block::Packed::Yes && i < position.size(); ++i) {
+        const Py_ssize_t at = static_cast<Py_ssize_t>(i);
+        const long long checked = at < PyTuple_GET_SIZE(bytes) ? PyLong_AsLongLong(PyTuple_GET_ITEM(bytes, at)) : -1;
+        if (checked == -1 && PyErr_Occurred()) return false;
+        if (checked >= 0 &&
+            (!block.plane(i) || PyArray_NBYTES(reinterpret_cast<PyArrayObject*>(block.plane(i))) != checked))
+            packed = Block::Packed::Unfit;
+    }
     if (packed == Block::Packed::Unfit)
         PyErr_SetString(PyExc_ValueError,
                         "eagle: found a plane that changed while it was checked, wanted one that stays as it was");
@@ -65,7 +74,9 @@ bool launch(const Block& block, const Cut& cut, const Caller& caller) {
     if (launch_is_all(kernel)) return launch(kernel, block.params(), block.n(), cut, caller);
     if (checking()) {
         block.begin();
-        return launch_checked(kernel, block.params(), block.n(), cut, caller) && passed(kernel, block.finish());
+        const Failure failed = launch_checked(kernel, block.params(), block.n(), cut, caller);
+        if (failed) failed();
+        return !failed && passed(kernel, block.finish());
     }
     eagle_status status;
     Py_BEGIN_ALLOW_THREADS;

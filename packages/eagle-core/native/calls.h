@@ -21,7 +21,9 @@ namespace eagle::core {
 
 bool read_cut(long long parts, PyObject* given, Cut& cut);
 bool read_values(const KernelObject* kernel, PyObject* values, std::vector<int16_t>& position);
-bool pack_exactly(Block& block, PyObject* values, const std::vector<int16_t>& position, const Cut& cut);
+/// Packs what was checked. false with an exception set, also where a buffer no longer has its `bytes`.
+bool pack_exactly(Block& block, PyObject* values, PyObject* bytes, const std::vector<int16_t>& position,
+                  const Cut& cut);
 
 /// Launches what is packed and finishes its reductions. false with an exception set.
 bool launch(const Block& block, const Cut& cut, const Caller& caller);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -73,16 +74,20 @@ void raise_out_of_bounds(const KernelObject* kernel, const Boxes& boxes, const G
     Py_XDECREF(errors);
 }
 
-bool launch_checked(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, PyObject* door) {
+using Text = std::shared_ptr<PyObject>;
+
+Failure launch_checked(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, const Text& door) {
     if (!unreadable.empty()) {
-        PyErr_Format(PyExc_ValueError,
-                     "%U: EAGLE_CHECK: found '%s', wanted '1' or '0'; set it before eagle is imported", door,
-                     unreadable.c_str());
-        return false;
+        return [door] {
+            PyErr_Format(PyExc_ValueError,
+                         "%U: EAGLE_CHECK: found '%s', wanted '1' or '0'; set it before eagle is imported", door.get(),
+                         unreadable.c_str());
+        };
     }
-    const char* utf8 = PyUnicode_AsUTF8(door);
-    if (!utf8) return false;
-    Boxes boxes(kernel, params, n);
+    const char* utf8 = PyUnicode_AsUTF8(door.get());
+    if (!utf8) return [] {};  // the exception is set
+    const auto copies = std::make_shared<Boxes>(kernel, params, n);
+    Boxes& boxes = *copies;
     std::vector<GuardedCall> calls;
     const int64_t row = kernel->reductions->empty() ? 1 : kRow;
     const int64_t threads = threads_of(kernel, params, n);
@@ -107,9 +112,11 @@ bool launch_checked(KernelObject* kernel, const void* const* params, int64_t n, 
         failure.emplace(Raises::kMemoryError, error.what());
     }
     Py_END_ALLOW_THREADS;
-    if (failure) raise(*failure);
-    if (fault) raise_out_of_bounds(kernel, boxes, calls[fault->call], *fault, door);
-    return !failure && !fault;
+    if (failure) return [failure = *failure] { raise(failure); };
+    if (!fault) return nullptr;
+    return [=, call = calls[fault->call], fault = *fault] {
+        raise_out_of_bounds(kernel, *copies, call, fault, door.get());
+    };
 }
 
 /// ask_checks(by): so many more ask for checks.
@@ -127,12 +134,11 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-bool launch_checked(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, const Caller& caller) {
+Failure launch_checked(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut,
+                       const Caller& caller) {
     PyObject* door = door_of(kernel, caller);
-    if (!door) return false;
-    const bool ok = launch_checked(kernel, params, n, cut, door);
-    Py_DECREF(door);
-    return ok;
+    if (!door) return [] {};
+    return launch_checked(kernel, params, n, cut, Text(door, Py_DecRef));
 }
 
 bool add_checks(PyObject* module) {

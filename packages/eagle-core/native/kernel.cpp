@@ -133,8 +133,11 @@ bool passed(const KernelObject* kernel, eagle_status status) {
 
 bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut, const Caller& caller) {
     if (n <= 0) return true;
-    if (checking()) [[unlikely]]
-        return launch_checked(kernel, params, n, cut, caller);
+    if (checking()) [[unlikely]] {
+        const Failure failed = launch_checked(kernel, params, n, cut, caller);
+        if (failed) failed();
+        return !failed;
+    }
     Pace& pace = *kernel->pace;
     eagle_status status;
     if (!pace.brief(n)) {

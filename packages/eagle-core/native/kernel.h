@@ -34,18 +34,22 @@ enum class Box : int {
 
 constexpr int64_t kRow = 32;  ///< samples that one row of a reduction covers
 
+/// Tables whose values say where the kernel writes: the sample of each lane, where each branch begins.
+constexpr int64_t kMap = 1, kOffsets = 2;
+
 struct Slot {
     PyObject* name;  ///< interned, owned by the kernel, as the role
     PyObject* role;
     Box box;
-    int typenum;     ///< numpy type number of a plane
-    int64_t width;   ///< components per sample of a plane; of the first Rows of a reduction those of its result, else 0
-    int64_t cell;    ///< start value of a Cell; bytes of one of the Rows; least cells a sample of a Sink
-    int64_t bytes;   ///< plane bytes per sample, or of a cell's own
-    bool writes;     ///< the kernel writes the plane
-    bool result;     ///< run() returns the plane
-    bool zero;       ///< an omitted plane starts at zero (else it is wholly written)
-    bool run_omits;  ///< run() may leave it out
+    int typenum;    ///< numpy type number of a plane
+    int64_t width;  ///< components per sample of a plane; of the first Rows of a reduction those of its result, else 0
+    int64_t cell;   ///< start value of a Cell; bytes of one of the Rows; least cells a sample of a Sink; kMap, kOffsets
+                    ///< of a Table
+    int64_t bytes;  ///< plane bytes per sample, or of a cell's own
+    bool writes;    ///< the kernel writes the plane
+    bool result;    ///< run() returns the plane
+    bool zero;      ///< an omitted plane starts at zero (else it is wholly written)
+    bool run_omits;             ///< run() may leave it out
     bool call_omits;            ///< the call form may leave it out
     std::vector<int64_t> dims;  ///< the shape of a Sink, -1 where any extent serves; empty: any shape
 

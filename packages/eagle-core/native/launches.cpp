@@ -53,6 +53,19 @@ struct Kept {
     std::size_t bytes() const { return static_cast<std::size_t>(PyArray_NBYTES(array)); }
 };
 
+/// The caller's own array, of which a view was packed.
+struct Watched {
+    PyObject* name;  // borrowed, as the array
+    Kept plane;
+    std::size_t bytes;
+    bool writes;
+
+    bool intact() const {
+        return PyArray_DATA(plane.array) == plane.data && plane.bytes() == bytes &&
+               (!writes || PyArray_ISWRITEABLE(plane.array));
+    }
+};
+
 /// One kernel of a program, and what is zeroed before it.
 struct Stage {
     KernelObject* kernel;  // borrowed: the block holds it
@@ -66,10 +79,14 @@ struct Stage {
         clear();
         return block.run(cut);
     }
-    /// run() with its launch checked, the GIL held. false with an exception set.
-    bool run_checked(const Cut& cut, const Caller& caller) const {
+    /// run() with its launch checked, the GIL held.
+    Failure run_checked(const Cut& cut, const Caller& caller) const {
         clear();
-        return launch(block, cut, caller);
+        block.begin();
+        if (Failure failed = launch_checked(kernel, block.params(), block.n(), cut, caller)) return failed;
+        const eagle_status status = block.finish();
+        if (status == EAGLE_OK) return nullptr;
+        return [kernel = kernel, status] { passed(kernel, status); };
     }
 
 private:
@@ -81,8 +98,9 @@ private:
 /// What several launches may use at once: rebinding swaps it, and each launch holds its own.
 struct BoundObject {
     PyObject ob_base;
-    PyObject* given;  // the tuple it was made of: keeps every array alive
+    PyObject* given;  // the arguments it was made of: keeps every array alive
     std::vector<std::unique_ptr<Stage>>* stages;
+    std::vector<Watched>* watched;
     Cut* cut;
     Turn* turn;
 };
@@ -103,16 +121,18 @@ bool is_array(PyObject* object, int typenum) {
     return false;
 }
 
-/// (kernel, values, clears): `values` has one item a slot, None where the block makes its own; `clears` are arrays.
+/// (kernel, values, bytes, clears): `values` has one item a slot, None where the block makes its own; `bytes` what each
+/// had when it was checked, -1 where that is no matter; `clears` are arrays.
 bool read_stage(PyObject* item, int64_t n, const Cut& cut, BoundObject* self) {
-    PyObject *object, *values, *clears;
-    if (!PyArg_ParseTuple(item, "O!O!O!", KernelType, &object, &PyTuple_Type, &values, &PyTuple_Type, &clears))
+    PyObject *object, *values, *bytes, *clears;
+    if (!PyArg_ParseTuple(item, "O!O!O!O!", KernelType, &object, &PyTuple_Type, &values, &PyTuple_Type, &bytes,
+                          &PyTuple_Type, &clears))
         return false;
     auto* kernel = reinterpret_cast<KernelObject*>(object);
     std::vector<int16_t> position;
     if (!read_values(kernel, values, position)) return false;
     auto stage = std::make_unique<Stage>(kernel, n);
-    if (!pack_exactly(stage->block, values, position, cut)) return false;
+    if (!pack_exactly(stage->block, values, bytes, position, cut)) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(clears); ++i) {
         if (!is_array(PyTuple_GET_ITEM(clears, i), -1)) return false;
         stage->clears.emplace_back(PyTuple_GET_ITEM(clears, i));
@@ -121,23 +141,42 @@ bool read_stage(PyObject* item, int64_t n, const Cut& cut, BoundObject* self) {
     return true;
 }
 
-/// _core.Bound(stages, n, parts, given): the kernels of a program, in order, over n samples.
+/// (name, array, writes)
+bool read_watched(PyObject* item, std::vector<Watched>& watched) {
+    PyObject *name, *array;
+    int writes;
+    if (!PyArg_ParseTuple(item, "UOp", &name, &array, &writes)) return false;
+    if (!PyArray_Check(array)) {
+        PyErr_SetString(PyExc_ValueError, "_core.Bound: wanted an array to watch");
+        return false;
+    }
+    const Kept plane(array);
+    watched.push_back({name, plane, plane.bytes(), writes != 0});
+    return true;
+}
+
+/// _core.Bound(stages, n, parts, given, watched): the kernels of a program, in order, over n samples. `watched` are the
+/// caller's own arrays where views of them are packed: a launch refuses one that moved.
 PyObject* bound_new(PyTypeObject* type, PyObject* args, PyObject*) {
-    PyObject *stages, *given;
+    PyObject *stages, *given, *watched;
     long long n, parts;
-    if (!PyArg_ParseTuple(args, "O!LLO!:Bound", &PyTuple_Type, &stages, &n, &parts, &PyTuple_Type, &given))
+    if (!PyArg_ParseTuple(args, "O!LLO!O!:Bound", &PyTuple_Type, &stages, &n, &parts, &PyTuple_Type, &given,
+                          &PyTuple_Type, &watched))
         return nullptr;
     PyObject* object = type->tp_alloc(type, 0);
     if (!object) return nullptr;
     auto* self = reinterpret_cast<BoundObject*>(object);
     PyObject* made = guarded([&]() -> PyObject* {
         self->stages = new std::vector<std::unique_ptr<Stage>>;
+        self->watched = new std::vector<Watched>;
         self->cut = new Cut;
         self->turn = new Turn;
         if (!read_cut(parts, given, *self->cut)) return nullptr;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(stages); ++i)
             if (!read_stage(PyTuple_GET_ITEM(stages, i), n, *self->cut, self)) return nullptr;
-        self->given = Py_NewRef(stages);
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(watched); ++i)
+            if (!read_watched(PyTuple_GET_ITEM(watched, i), *self->watched)) return nullptr;
+        self->given = Py_NewRef(args);
         return object;
     });
     if (!made) Py_DECREF(object);
@@ -158,6 +197,7 @@ void bound_dealloc(PyObject* object) {
     auto* self = reinterpret_cast<BoundObject*>(object);
     PyObject_GC_UnTrack(object);
     delete self->stages;
+    delete self->watched;
     delete self->cut;
     delete self->turn;
     Py_XDECREF(self->given);
@@ -190,13 +230,16 @@ bool launch_bound_checked(BoundObject* bound, const Caller& caller) {
     Py_BEGIN_ALLOW_THREADS;
     bound->turn->take();
     Py_END_ALLOW_THREADS;
-    const std::unique_ptr<Turn, void (*)(Turn*)> taken(bound->turn, [](Turn* turn) { turn->give(); });
-    const Before before(*bound->stages);
-    bool ok = true;
-    for (std::size_t i = 0; ok && i < bound->stages->size(); ++i)
-        ok = (*bound->stages)[i]->run_checked(*bound->cut, caller);
-    if (!ok) before.restore();
-    return ok;
+    Failure failed;
+    {
+        const std::unique_ptr<Turn, void (*)(Turn*)> taken(bound->turn, [](Turn* turn) { turn->give(); });
+        const Before before(*bound->stages);
+        for (std::size_t i = 0; !failed && i < bound->stages->size(); ++i)
+            failed = (*bound->stages)[i]->run_checked(*bound->cut, caller);
+        if (failed) before.restore();
+    }
+    if (failed) failed();  // after the turn: a signal handler may launch the same plan
+    return !failed;
 }
 
 /// Runs every stage. false with an exception set.
@@ -225,6 +268,8 @@ PyObject* moved_plane(const BoundObject* bound) {
         std::size_t slot = 0;
         if (!stage->block.intact(&slot)) return (*stage->kernel->slots)[slot].name;
     }
+    for (const Watched& plane : *bound->watched)
+        if (!plane.intact()) return plane.name;
     return nullptr;
 }
 

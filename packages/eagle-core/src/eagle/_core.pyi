@@ -57,12 +57,12 @@ class Runs:
 class Calls(Runs):
     def __call__(self, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any: ...
 
-# kernel, values, clears
-_Stage = tuple[Kernel, tuple[Any, ...], tuple[Any, ...]]
+# kernel, values, bytes of each or -1, clears
+_Stage = tuple[Kernel, tuple[Any, ...], tuple[int, ...], tuple[Any, ...]]
 
 class Bound:
     def __new__(cls, stages: tuple[_Stage, ...], n: int, parts: int, given: tuple[tuple[int, int, int], ...],
-                /) -> Bound: ...
+                watched: tuple[tuple[str, Any, bool], ...], /) -> Bound: ...
     def launch(self, door: str, /) -> None: ...
 
 class Launches:

@@ -125,8 +125,8 @@ PLANE_FORMS = {
         planes_.masked, lambda r, n, t: {"x": real(r, t, n), "y": real(r, t, n), "terminated": index(r, n, 2, bool)},
         lambda p: {"y": np.where(p["terminated"], p["y"], p["x"] * 2)}, _y),
     "Param[Int32], Param[UInt32]": Form(
-        planes_.int_params, lambda r, n, t: {"x": real(r, t, n), "n": -7, "u": 2**32 + 9},
-        lambda p: {"out": p["x"] * p["x"].dtype.type(-7) + p["x"].dtype.type(9)}, _out, tree=("out",)),
+        planes_.int_params, lambda r, n, t: {"x": real(r, t, n), "n": -7, "u": 2**32 - 9},
+        lambda p: {"out": p["x"] * p["x"].dtype.type(-7) + p["x"].dtype.type(2**32 - 9)}, _out, tree=("out",)),
     "Table": Form(
         planes_.table, lambda r, n, t: {"i": index(r, n, 50), "t": real(r, t, 50)},
         lambda p: {"y": p["t"][p["i"]]}, _y),

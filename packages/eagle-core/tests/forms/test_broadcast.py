@@ -373,6 +373,28 @@ def test_a_launch_sees_one_cell_change(shape: Shape) -> None:
     assert (y == 4).all() and bound.planes["b"] == 4.0
 
 
+def test_a_launch_looks_at_the_caller_s_own_arrays() -> None:
+    for name, shape in (("b", (1, 8)), ("x", (5, 8)), ("bar_b", (1, 8)), ("bar_x", (5, 8))):
+        planes = {"x": np.ones((5, 8)), "b": np.ones((1, 8)), "bar_y": O58, "bar_x": np.zeros((5, 8)),
+                  "bar_b": np.zeros((1, 8))}
+        bound = deployed(kernels.two_vjp).bind(**planes)
+        bound.launch()
+        planes[name].resize((4096,), refcheck=False)
+        with pytest.raises(eagle.BufferRefused, match=f"BoundPlan.launch: .*{name!r}: found an array that moved"):
+            bound.launch()
+        bound.rebind(**{name: np.ones(shape)}).launch()
+
+
+def test_a_copy_of_narrower_integers_stays_as_it_was_bound() -> None:
+    i, k, y = np.arange(8, dtype=np.int16), np.array([[3]], np.int8), np.zeros(40)
+    bound = deployed(kernels.whole).bind(x=O58, i=i, k=k, y=y)
+    i[:] = 0
+    k[:] = 0
+    bound.rebind(x=O58 + 1).launch()
+    assert (y.reshape(5, 8) == 2 + 3 * np.arange(8)).all()
+    assert bound.planes["i"].shape == (8,) and bound.planes["k"].shape == (1, 1)
+
+
 def test_a_refused_rebind_changes_nothing() -> None:
     b, y = np.arange(8.0), np.zeros((5, 8))
     bound = deployed(kernels.two).bind(x=O58, b=b, y=y)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from eagle.errors import BufferRefused, LayoutError, PerformanceWarning, refusal
 from eagle.plan import values
 from eagle.plan.lanes import buffer_shape, plane_samples, read_extents, table_view, total_samples
-from eagle.plan.signature import Box, Signature, Slot, Use
+from eagle.plan.signature import ONE_VALUE, Box, Signature, Slot, Use
 
 __all__ = ["Arguments", "settle"]
 
@@ -27,14 +28,17 @@ class Arguments:
     packed: dict[str, Any]  #: what the slots take by name: flat arrays and numbers
     slots: dict[str, Slot]  #: the arguments by name, with the dtype of the array where the plugin declares none
     made: dict[str, np.ndarray[Any, Any]]  #: outputs the caller left out, as the caller gets them
+    unconverted: tuple[str, ...]  #: those whose memory is the caller's own
+    sizes: dict[str, int]  #: the bytes of each buffer, as they were checked
+    watched: tuple[tuple[str, Any, bool], ...]  #: the caller's own arrays where views are packed, written or not
 
 
 def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: str | None, mode: str,
-           n: int | None = None) -> Arguments:
+           n: int | None = None, own: Mapping[str, Any] = MappingProxyType({})) -> Arguments:
     """Check and convert the arguments of a call.
 
     `mode` is "run" or "call", which convert and allocate, or "bind", which takes arrays as they are. `n` fixes the
-    samples. Raises as :meth:`Plan.run` says.
+    samples; `own` are arrays of which some of `given` are views. Raises as :meth:`Plan.run` says.
     """
     values.check_layout(door, layout)
     extents = read_extents(door, signature, given)
@@ -49,12 +53,28 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     n = total_samples(door, signature, found, extents, n, "as bound" if mode == "bind" else "as the other planes tell")
     for slot in planes:
         packed[slot.name] = _flat(packed[slot.name], slot.shape(n))
+    sizes = {}
     for slot in slots.values():
         if slot.name in packed and not slot.is_plane and slot.is_array and not slot.is_word:
             _check_buffer(door, signature, slot, packed, extents, n)
+            sizes[slot.name] = packed[slot.name].nbytes
     _share_nothing(door, signature, slots, packed, mode)
     made = {} if mode == "bind" else _make(door, signature, slots, packed, extents, n)
-    return Arguments(n, extents, packed, slots, made)
+    for slot in slots.values():
+        if slot.like in made and slot.name in given:  # a companion beside a sink that was left out
+            _check_buffer(door, signature, slot, packed, extents, n)
+    behind = {**given, **own}
+    unconverted = tuple(name for name in slots if name in given and _is_over(packed[name], behind[name]))
+    watched = tuple((name, behind[name], slots[name].writes) for name in unconverted
+                    if packed[name] is not behind[name])
+    return Arguments(n, extents, packed, slots, made, unconverted, sizes, watched)
+
+
+def _is_over(packed: Any, given: Any) -> bool:
+    """Whether what was packed is the caller's array, or a view of it."""
+    if packed is given or not isinstance(packed, np.ndarray) or not isinstance(given, np.ndarray):
+        return packed is given
+    return packed.ctypes.data == np.ndarray.view(given, np.ndarray).ctypes.data
 
 
 def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) -> dict[str, Any]:
@@ -70,8 +90,11 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) 
         if slot.use is Use.CELL and mode == "run":
             raise BufferRefused(refusal(door, f"cell {slot.name!r}", "an array", "nothing: run returns a new one",
                                         "leave it out; bind and the call form write one in place"))
+        value = given[slot.name]
+        if slot.axes == ONE_VALUE and mode != "bind" and isinstance(value, int | float | np.number):
+            value = [value]
         read = values.bound_plane if mode == "bind" else values.output_plane if slot.writes else values.input_plane
-        packed[slot.name] = values.slot_value(door, slot, given[slot.name], read)
+        packed[slot.name] = values.slot_value(door, slot, value, read)
     return packed
 
 
@@ -108,19 +131,18 @@ def _check_buffer(door: str, signature: Signature, slot: Slot, packed: dict[str,
     if slot.box is Box.MATRIX and (array.ndim != 2 or array.shape[0] != slot.width):
         raise LayoutError(refusal(door, what, f"shape {array.shape}", f"shape ({slot.width}, columns)",
                                   f"pass {slot.name}.reshape({slot.width}, -1)"))
-    if slot.role == "wide_out" and shape is None and signature.access != "cross_sample_write" and array.size < n:
+    if slot.role == "wide_out" and shape is None and array.size < n:
         raise LayoutError(refusal(door, what, f"{array.size} cells", f"at least {n}, one for each sample",
                                   f"make it with np.zeros({n}, {slot.dtype.name!r})"))
     if slot.use is Use.MAP and n:
+        if (outside := array[(array < 0) | (array >= n)]).size:
+            raise ValueError(refusal(door, what, f"the sample {outside[0]}", f"samples 0 to {n - 1}",
+                                     "pass indices of samples, also behind the live ones"))
         live = packed.get("active_count")
         used = array[:n if live is None else min(int(live[0]), n)]
-        if used.size and (used.min() < 0 or used.max() >= n):
-            wrong = used[(used < 0) | (used >= n)][0]
-            raise ValueError(refusal(door, what, f"the sample {wrong}", f"samples 0 to {n - 1}",
-                                     "pass the indices of the samples that shall run"))
         if used.size and np.bincount(used, minlength=n).max() > 1:
             raise ValueError(refusal(door, what, "a sample twice", "each sample once", "pass np.unique of it"))
-    if slot.use is Use.OFFSETS and ((np.diff(array) < 0).any() or array[0] < 0 or array[-1] > n):
+    if slot.use is Use.OFFSETS and ((array[1:] < array[:-1]).any() or array[0] < 0 or array[-1] > n):
         raise ValueError(refusal(door, what, str(array), f"offsets that never fall, from 0 to {n}",
                                  "sort the samples by branch and pass where each branch begins"))
 
@@ -138,6 +160,16 @@ def _share_nothing(door: str, signature: Signature, slots: Mapping[str, Slot], p
         packed[name] = packed[name].copy()
 
 
+def _made_shape(door: str, signature: Signature, slot: Slot, packed: Mapping[str, Any], extents: dict[str, int],
+                n: int) -> tuple[int, ...]:
+    """The shape of a buffer that is left out. LayoutError where only the caller can know it."""
+    shape = buffer_shape(door, signature, slot, packed, extents, n)
+    if shape is None and not slot.start:
+        raise LayoutError(refusal(door, f"{slot.role} {slot.name!r}", "nothing", "an array: its length is not declared",
+                                  f"pass {slot.name}=np.zeros(...)"))
+    return shape or (n,)
+
+
 def _make(door: str, signature: Signature, slots: Mapping[str, Slot], packed: dict[str, Any],
           extents: dict[str, int], n: int) -> dict[str, np.ndarray[Any, Any]]:
     """The outputs and the mask that were left out, also put among `packed`."""
@@ -149,7 +181,7 @@ def _make(door: str, signature: Signature, slots: Mapping[str, Slot], packed: di
             lanes = signature.lanes
             shape: tuple[int, ...] = (*slot.head, *lanes.shape(n))
         else:
-            shape = buffer_shape(door, signature, slot, packed | made, extents, n) or (n,)
+            shape = _made_shape(door, signature, slot, packed, extents, n)
         array = (np.zeros if slot.zero else np.empty)(shape, slot.dtype)
         made[slot.name] = array
         packed[slot.name] = _flat(array, slot.shape(n)) if slot.is_plane else array

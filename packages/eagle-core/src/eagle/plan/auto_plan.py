@@ -150,7 +150,7 @@ class AutoPlan(_core.Calls):
         if self._variants is None:
             return plan.run_planes(door, device, layout, planes, mode)
         plan, call = self._routed(door, plan.given(door, device, planes), mode)
-        return plan.run_planes(door, None, layout, call.packed, mode, call.n) | call.own
+        return plan.run_planes(door, None, layout, call.packed, mode, call.n, call.own)
 
     def _run(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
         door = "AutoPlan.run"

@@ -13,6 +13,7 @@ from eagle.exec import Partition
 from eagle.plan import values
 from eagle.plan.arguments import settle
 from eagle.plan.program import bind
+from eagle.plan.signature import Use
 
 if TYPE_CHECKING:
     from eagle.plan.broadcast import Broadcast
@@ -41,21 +42,22 @@ class BoundPlan(_core.Launches):
 
     def _adopt(self, door: str, given: dict[str, Any], layout: str | None) -> None:
         """Check every plane, then replace the packed block as a whole."""
-        plan, n, packed, pattern = self._plan, self._n, given, self._pattern
+        plan, n, packed, own, pattern = self._plan, self._n, given, {}, self._pattern
         if self._route is not None:
             plan, call = self._route(door, given, "bind", n)
             if n is not None and plan is not self._plan:
                 odd = [name for name in given if call.pattern.get(name) != self._pattern.get(name)]
                 raise LayoutError(refusal(door, f"inputs {odd}", "other lane axes that they vary along",
                                           "the axes that were bound", "bind again"))
-            n, packed, pattern = call.n, call.packed, call.pattern
-        arguments = settle(door, plan.signature, packed, layout, "bind", n)
+            n, packed, own, pattern = call.n, call.packed, call.own, call.pattern
+        arguments = settle(door, plan.signature, packed, layout, "bind", n, own)
         plan.check_samples(door, arguments.n)
         self._set(bind(plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ()))
         self._plan, self._pattern = plan, pattern
         self._n = arguments.n
-        self._given = given | arguments.extents
-        self._planes = {name: given[name] for name in arguments.slots if name in given}
+        kept = arguments.packed | {name: given[name] for name in arguments.unconverted} | own
+        self._planes = {name: kept[name] for name in arguments.slots if name in given}
+        self._given = given | arguments.extents | self._planes
 
     @property
     def plan(self) -> Plan:
@@ -129,6 +131,10 @@ class BoundPlan(_core.Launches):
                 raise ArgumentError(refusal("BoundPlan.clear", f"name {name!r}", "no bound output",
                                             f"some of {outputs}"))
         for name in names:
+            if not self._planes[name].flags.writeable:
+                raise BufferRefused(refusal("BoundPlan.clear", f"name {name!r}", "an array that became read-only",
+                                            "a writable array", f"call rebind({name}=...)"))
+        for name in names:
             self._planes[name].fill(0)
 
     def _launch(self, *args: Any, **kw: Any) -> None:
@@ -147,6 +153,10 @@ class BoundPlan(_core.Launches):
 
     def _moved(self, name: str) -> NoReturn:
         slot = next(slot for slot in self._plan.signature.arguments if slot.name == name)
+        if slot.use in (Use.MAP, Use.OFFSETS):
+            raise BufferRefused(refusal("BoundPlan.launch", f"{slot.role} {name!r}", "an array that moved, or that "
+                                        "leads outside the samples", f"samples of 0 to {self.n - 1}",
+                                        f"correct its values, or call rebind({name}=...)"))
         raise BufferRefused(refusal(
             "BoundPlan.launch", f"{slot.role} {name!r}", "an array that moved, changed its shape or became "
             "read-only after it was bound", "the array as it was bound", f"call rebind({name}=...)"))

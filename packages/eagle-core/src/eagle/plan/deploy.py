@@ -6,7 +6,8 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, overload
@@ -64,7 +65,7 @@ def auto(plugin: Any, *, targets: Sequence[str] | None = None, cache_dir: str | 
     if targets is not None and (isinstance(targets, str) or not isinstance(targets, Sequence)):
         raise TypeError(refusal(DOOR, "targets", shown(targets), "a sequence of target names",
                                 'for example targets=("host",)'))
-    if cache_dir is not None and not isinstance(cache_dir, str | os.PathLike):
+    if cache_dir is not None and (not isinstance(cache_dir, str | os.PathLike) or not os.fspath(cache_dir)):
         raise TypeError(refusal(DOOR, "cache_dir", shown(cache_dir), "a path"))
     if is_hawk_kernel(plugin):
         return _deploy([plugin], targets, cache_dir, scalar_type, plan_kw)[0]
@@ -98,22 +99,10 @@ def _deploy(kernels: list[Any], targets: Sequence[str] | None, cache_dir: Any, s
         import hawk  # noqa: F401
     except ImportError as error:
         raise ImportError(f"{DOOR}: building a kernel needs hawk: pip install raptor-hawk") from error
-    from hawk import artifact
-    from hawk.compile import default_cache_dir
 
-    for kernel in kernels:
-        _name_primal(kernel, targets, cache_dir, scalar_type, plan_kw)
-    precision = scalar_type or "float64"
     built = tuple(targets) if targets is not None else ("host",)
     unique = list({id(kernel): kernel for kernel in kernels}.values())
-    cache = Path(cache_dir if cache_dir is not None else default_cache_dir())
-    folder = cache / "bundles" / _key(unique, built, precision)
-    with _lock_of(folder):
-        bundle = artifact.build_bundle(unique, folder, mode=precision, targets=built)
-        if bundle.manifest is None:
-            raise ValueError(refusal(DOOR, "targets", shown(built), "a target that has an entry to run",
-                                     'add "host"'))
-        plugins = load_bundle(folder)
+    bundle, plugins = _build(unique, built, cache_dir, scalar_type or "float64")
     plans = []
     for kernel in kernels:
         if kernel.name not in plugins:
@@ -132,13 +121,42 @@ def _deploy(kernels: list[Any], targets: Sequence[str] | None, cache_dir: Any, s
     return tuple(plans)
 
 
-def _name_primal(kernel: Any, targets: Sequence[str] | None, cache_dir: Any, scalar_type: str | None,
-                 plan_kw: dict[str, Any]) -> None:
-    """A derivative names the unit its kernel was built into: build that first."""
-    source = getattr(kernel.sinks, "source", None)
-    if is_hawk_kernel(source) and kernel.sinks.primal_unit is None:
-        primal = _deploy([source], targets, cache_dir, scalar_type, plan_kw)[0]
-        kernel.sinks.primal_unit = primal.plugin._hawk_source[1]
+def _build(kernels: list[Any], targets: tuple[str, ...], cache_dir: Any,
+           precision: str) -> tuple[Any, dict[str, SimpleNamespace]]:
+    """The bundle of these kernels, from the cache or built, and its plugins."""
+    from hawk import artifact
+    from hawk.compile import default_cache_dir
+
+    cache = Path(cache_dir if cache_dir is not None else default_cache_dir())
+    folder = cache / "bundles" / _key(kernels, targets, precision)
+    with _primals_named(kernels, targets, cache_dir, precision), _lock_of(folder):
+        bundle = artifact.build_bundle(kernels, folder, mode=precision, targets=targets)
+        if bundle.manifest is None:
+            raise ValueError(refusal(DOOR, "targets", shown(targets), "a target that has an entry to run",
+                                     'add "host"'))
+        return bundle, load_bundle(folder)
+
+
+@contextmanager
+def _primals_named(kernels: list[Any], targets: tuple[str, ...], cache_dir: Any, precision: str) -> Iterator[None]:
+    """While it is open, each derivative names the unit its kernel was built into, which is built first.
+
+    That unit depends on the precision: nothing is left on the kernels, and one build at a time names units.
+    """
+    sources = {id(kernel): (kernel, kernel.sinks.source) for kernel in kernels
+               if is_hawk_kernel(getattr(kernel.sinks, "source", None)) and kernel.sinks.primal_unit is None}
+    units = {key: _build([source], targets, cache_dir, precision)[0].digest for key, (_, source) in sources.items()}
+    if not units:
+        yield
+        return
+    with _naming:
+        try:
+            for key, (kernel, _) in sources.items():
+                kernel.sinks.primal_unit = units[key]
+            yield
+        finally:
+            for kernel, _ in sources.values():
+                kernel.sinks.primal_unit = None
 
 
 def _declared(kernel: Any) -> tuple[dict[str, Any], dict[str, str]]:
@@ -177,6 +195,7 @@ def _key(kernels: list[Any], targets: tuple[str, ...], precision: str) -> str:
 # One build at a time per folder. A forked child starts with fresh locks: the thread that held one is not there.
 _locks: dict[Path, threading.Lock] = {}
 _locks_lock = threading.Lock()
+_naming = threading.RLock()
 
 
 def _lock_of(folder: Path) -> threading.Lock:
@@ -185,8 +204,8 @@ def _lock_of(folder: Path) -> threading.Lock:
 
 
 def _forget_locks() -> None:
-    global _locks_lock
-    _locks_lock = threading.Lock()
+    global _locks_lock, _naming
+    _locks_lock, _naming = threading.Lock(), threading.RLock()
     _locks.clear()
 
 

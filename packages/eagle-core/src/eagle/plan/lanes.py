@@ -174,10 +174,11 @@ def _named_shape(door: str, signature: Signature, slot: Slot, array: np.ndarray[
     assert slot.axes is not None
     lanes = signature.lanes
     shape = list(slot.payload)
+    told = dict(zip((label for label, _ in lanes.axes), lanes.shape(n), strict=True))
     for i, (label, extent) in enumerate(slot.axes):
         axis = len(slot.payload) + i
-        if extent is None and label == lanes.label:
-            extent = n // lanes.row
+        if extent is None and label in told:
+            extent = told[label]
         elif extent is None and label in extents:
             extent = extents[label]
         elif extent is None and array is not None and array.ndim == len(slot.payload) + len(slot.axes):

@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn
 
-from eagle import _core, roles
+from eagle import _core
 from eagle.errors import ArgumentError, BufferRefused, refusal, shown
 from eagle.exec import HostTeam, Partition, RankPartition, Structure, check_placement
 from eagle.plan.arguments import settle
 from eagle.plan.bound import BoundPlan, Route
 from eagle.plan.lanes import MOST_SAMPLES
 from eagle.plan.program import Kernels, bind
-from eagle.plan.signature import ROW, Signature, read_signature
-from eagle.registry import complete
+from eagle.plan.signature import ROW, Signature, Use, read_signature
 
 __all__ = ["Plan", "check_policy", "is_hawk_kernel", "make_plan", "plan", "read_cut", "results"]
 
@@ -48,10 +48,10 @@ class Plan(_core.Runs):
                  partitions: tuple[Partition, ...] | None, npartitions: int, n_samples: int | None,
                  inner: Structure | None = None, gather: bool = True, policy: str = "compensated",
                  door: str = "eagle.plan.plan") -> None:
-        signature = read_signature(door, complete(door, plugin), access)
+        signature = read_signature(door, plugin, access)
         self.__dict__.update(plugin=plugin, structure=structure, access=access, op=op, partitions=partitions,
                              npartitions=npartitions, n_samples=n_samples, inner=inner, gather=gather, policy=policy,
-                             signature=signature, kernels=Kernels(door, signature))
+                             signature=signature, kernels=Kernels(signature))
         if signature.plain and structure == HostTeam:
             self._arm(self.kernels.first, npartitions, partitions or (), (), -1)
 
@@ -109,19 +109,19 @@ class Plan(_core.Runs):
         return BoundPlan(self, door, self.given(door, device, planes), layout, route)
 
     def run_planes(self, door: str, device: Any, layout: str | None, planes: dict[str, Any],
-                   mode: str, n: int | None = None) -> dict[str, Any]:
+                   mode: str, n: int | None = None, own: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
         """Run over `planes` and return every plane by name; those that were given are the caller's own objects.
 
-        `mode` ("run" or "call") says what may be left out; `n` fixes the samples. Raises as :meth:`run` says, before
-        anything is written.
+        `mode` ("run" or "call") says what may be left out; `n` and `own` are those of :func:`settle`. Raises as
+        :meth:`run` says, before anything is written.
         """
         if self.structure == RankPartition:
             RankPartition.world()
         given = self.given(door, device, planes)
-        arguments = settle(door, self.signature, given, layout, mode, n)
+        arguments = settle(door, self.signature, given, layout, mode, n, own)
         self.check_samples(door, arguments.n)
         bind(self.signature, self.kernels, arguments, self.npartitions, self.partitions or ()).launch(door)
-        return arguments.made | {name: given[name] for name in arguments.slots if name in given}
+        return arguments.made | {name: given[name] for name in arguments.slots if name in given} | dict(own)
 
     def refuse_positions(self, door: str, args: tuple[Any, ...], omissible: str) -> None:
         """Raise ArgumentError for arguments without a name."""
@@ -193,16 +193,19 @@ def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure 
     if (inner or structure) != HostTeam:
         raise ValueError(refusal(door, "structure" if inner is None else "inner", shown(inner or structure),
                                  repr(HostTeam), "this version runs plans on the host"))
-    if npartitions > 1 and any(name == roles.ACTIVE_COUNT for _, name in plugin.arg_spec):
-        raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a kernel with an active set",
-                                 "leave npartitions= and partitions= out"))
     entry = getattr(plugin, "host_entry", None)
-    if not isinstance(entry, int) or entry <= 0:
+    if not isinstance(entry, int) or isinstance(entry, bool) or entry <= 0:
         raise ValueError(refusal(door, f"kernel {getattr(plugin, 'name', '')!r}", f"no host_entry ({entry!r})",
                                  f"an entry for {structure}", 'build it with targets=("host",)'))
     made = Plan(plugin, structure, plugin.exec_access, getattr(plugin, "exec_op", None), cut, npartitions, n_samples,
                 inner, policy=policy, door=door)
-    odd = [part.base for part in cut or () if part.base % ROW] if structure == RankPartition else []
+    if npartitions > 1 and any(slot.use is Use.LIVE for slot in made.signature.arguments):
+        raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a kernel with an active set",
+                                 "leave npartitions= and partitions= out"))
+    for stage in made.signature.stages[1:]:  # the first one's class is the plugin's
+        check_placement(stage.plugin.exec_access, structure, npartitions)
+    odd = [part.base for part in cut or () if part.base % ROW] \
+        if structure == RankPartition and partitions is not None else []
     if odd and made.signature.cells:
         raise ValueError(refusal(door, "partitions", f"a base of {odd[0]}", f"multiples of {ROW}: ranks cut a kernel "
                                  "that reduces over samples at whole rows", "move the bases"))

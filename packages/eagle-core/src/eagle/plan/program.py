@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from eagle import _core, backends
-from eagle.errors import refusal
 from eagle.plan.arguments import Arguments
 from eagle.plan.signature import Cell, Signature, Slot, Stage, Use
 
@@ -22,14 +21,8 @@ _OPS = {"sum": 0, "max": 1, "min": 2}  # as include/eagle/reduce/Canonical.h num
 class Kernels:
     """The prepared entries of a signature, one a stage."""
 
-    def __init__(self, door: str, signature: Signature) -> None:
+    def __init__(self, signature: Signature) -> None:
         self._signature = signature
-        for stage in signature.stages:
-            for target in stage.companions.values():
-                if target not in (getattr(stage.plugin, "fold_entries", None) or {}):
-                    raise ValueError(refusal(door, f"kernel {signature.kernel!r}", f"no entry that folds {target!r}",
-                                             "one for every sink with a companion",
-                                             "load its bundle with eagle.load_bundle"))
         self._declared = tuple(self._prepare(stage, stage.slots) for stage in signature.stages)
 
     @property
@@ -54,7 +47,7 @@ class Kernels:
             live=live[0] if live else -1, lanes=stage.box[0], stride=stage.box[1],
             reductions=tuple((_OPS[cell.op], tuple(at[name] for name in cell.planes()),
                               tuple(at[name] for name in cell.lost())) for cell in stage.cells),
-            folds=tuple((at[companion], at[sink], plugin.fold_entries[sink])
+            folds=tuple((at[companion], at[sink], stage.folds[sink])
                         for companion, sink in stage.companions.items()))
 
 
@@ -69,6 +62,7 @@ def bind(signature: Signature, kernels: Kernels, arguments: Arguments, npartitio
          partitions: Sequence[tuple[int, int, int]]) -> _core.Bound:
     """Pack every stage over the arguments and over buffers of its own."""
     buffers = arguments.packed | _owned(signature, arguments)
+    counted: set[str] = set()
     for cell in signature.cells:
         result = np.zeros(cell.columns, signature.real) if cell.internal else buffers[cell.name]
         buffers[cell.name] = result
@@ -82,8 +76,15 @@ def bind(signature: Signature, kernels: Kernels, arguments: Arguments, npartitio
         values = tuple(results.get(slot.name) if slot.use is Use.ROWS else buffers.get(slot.name) for slot in slots)
         clears = tuple(buffers[name] for name in signature.keyed if name in {
             slot.name for slot in stage.slots if slot.writes})
-        stages.append((kernels.of(i, slots), values, clears))
-    return _core.Bound(tuple(stages), arguments.n, npartitions, tuple(partitions))
+        mixes = {slot.name: slot for slot in slots if slot.use is Use.MIX}
+        if repeated := mixes.keys() & counted:  # a stage that takes the branches again does not count them again
+            values = tuple(np.zeros(slot.width, slot.dtype) if slot.name in repeated else value
+                           for slot, value in zip(slots, values, strict=True))
+        counted |= mixes.keys()
+        sizes = tuple(arguments.sizes.get(slot.name, -1) if slot.use is not Use.ROWS and slot.name not in repeated
+                      else -1 for slot in slots)
+        stages.append((kernels.of(i, slots), values, sizes, clears))
+    return _core.Bound(tuple(stages), arguments.n, npartitions, tuple(partitions), arguments.watched)
 
 
 def _owned(signature: Signature, arguments: Arguments) -> dict[str, Any]:

@@ -15,10 +15,13 @@ from eagle import roles
 from eagle.abi import ABI_TAG_V2
 from eagle.dtypes import PLANE_DTYPES, np_dtype
 from eagle.errors import refusal, shown
+from eagle.registry import complete
 
-__all__ = ["ROW", "Box", "Cell", "Lanes", "Signature", "Slot", "Stage", "Use", "read_signature"]
+__all__ = ["ONE_VALUE", "ROW", "Box", "Cell", "Lanes", "Signature", "Slot", "Stage", "Use", "read_signature"]
 
 WIDEST = 2**20  # components of a plane
+ONE_VALUE = (("value", 1),)  # the axes of a table that stands for one value
+MAP, OFFSETS = 1, 2  # tables whose values say where the kernel writes, as native/kernel.h numbers them
 ROW = 32  # samples that one row of a reduction covers
 
 
@@ -78,7 +81,8 @@ class Slot:
     reads_prior: bool = False  #: the kernel reads the value the launch starts from
     writes: bool = False
     zero: bool = False  #: left out, it starts at zero; else the kernel writes every cell
-    start: int = 0  #: a word's start value; what a uniform that may be left out is; least cells a sample of a sink
+    start: int = 0  #: a word's start value; what a uniform that may be left out is; least cells a sample of a sink;
+    #: MAP or OFFSETS
     declared: bool = True  #: the plugin declares the dtype; else integer and bool arrays pass unchanged
     optional: bool = False  #: a uniform that may be left out
     payload: tuple[int, ...] = ()  #: a sink's own axes
@@ -190,6 +194,7 @@ class Stage:
     plugin: Any
     slots: tuple[Slot, ...]
     companions: Mapping[str, str]  #: companion to the sink it belongs to
+    folds: Mapping[str, int]  #: sink to the entry that puts its companion into it
     cells: tuple[Cell, ...]  #: what is finished behind it
     box: tuple[int, int] = (1, 1)  #: the samples a thread computes, and how far apart they are
 
@@ -242,7 +247,7 @@ class Signature:
         return (len(self.stages) == 1 and len(self.lanes.axes) == 1 and self.stages[0].box == (1, 1)
                 and all(slot.use in uses and slot.box is not Box.MATRIX for slot in slots)
                 and not any(slot.like and slot.use is Use.SINK for slot in slots)
-                and len(told) <= 1 and self.lanes.label not in told)
+                and len(told) <= 1 and not {label for label, _ in self.lanes.axes} & set(told))
 
     @property
     def aliasable(self) -> bool:
@@ -260,8 +265,10 @@ def read_signature(door: str, plugin: Any, access: str) -> Signature:
     """
     kernel = str(getattr(plugin, "name", None) or getattr(plugin, "kernel", None) or "kernel")
     try:
-        return _read(door, kernel, plugin, access)
-    except (AttributeError, TypeError, KeyError, IndexError) as error:
+        return _read(door, kernel, complete(door, plugin), access)
+    except (AttributeError, TypeError, KeyError, IndexError, OverflowError, ValueError) as error:
+        if str(error).startswith(f"{door}:"):
+            raise
         raise ValueError(refusal(door, f"kernel {kernel!r}", f"a declaration that cannot be read ({error})",
                                  "the attributes of a loaded kernel", "load it with eagle.load_bundle")) from error
 
@@ -284,7 +291,8 @@ def _read(door: str, kernel: str, plugin: Any, access: str) -> Signature:
         held = {plane for name in record["cells_in"] for plane in cells[name].planes()} | keyed.keys()
         made = [cells[name] for name in record["cells_out"]]
         slots = _slots(door, kernel, part, held, made)
-        stages.append(Stage(part, slots, dict(getattr(part, "companions", None) or {}), tuple(made), _box(part)))
+        stages.append(Stage(part, slots, dict(getattr(part, "companions", None) or {}),
+                            dict(getattr(part, "fold_entries", None) or {}), tuple(made), _box(part)))
         _check_companions(door, f"kernel {kernel!r}", stages[-1])
     real = np_dtype(getattr(plugin, "scalar_type", None) or "float64")
     return Signature(kernel, access, _arguments(stages, real, keyed.keys()), tuple(stages), lanes,
@@ -325,6 +333,10 @@ def _check_companions(door: str, what: str, stage: Stage) -> None:
         if companion not in written or target not in written:
             raise ValueError(refusal(door, f"{what}, companions", f"{companion!r} of {target!r}",
                                      "the names of two accum_out slots", "rebuild it with hawk"))
+        if not isinstance(stage.folds.get(target), int):
+            raise ValueError(refusal(door, f"{what}, fold_entries", f"no entry that folds {target!r}",
+                                     "one for every sink with a companion",
+                                     "load its bundle with eagle.load_bundle"))
 
 
 def _arguments(stages: list[Stage], real: np.dtype[Any], between: Collection[str]) -> tuple[Slot, ...]:
@@ -345,14 +357,15 @@ def _arguments(stages: list[Stage], real: np.dtype[Any], between: Collection[str
 
 def _slots(door: str, kernel: str, plugin: Any, between: set[str], cells: Iterable[Cell]) -> tuple[Slot, ...]:
     """The slots of one kernel that reduces to `cells`; `between` are those that stages hand on."""
-    spec, access = _pairs(door, kernel, plugin.arg_spec), plugin.exec_access
+    spec = _pairs(door, kernel, plugin.arg_spec)
     rows = _rows(door, f"kernel {kernel!r}", cells, spec)
     real = np_dtype(getattr(plugin, "scalar_type", None) or "float64")
     declared: Mapping[str, str] = getattr(plugin, "arg_dtypes", None) or {}
     companions: Mapping[str, str] = getattr(plugin, "companions", None) or {}
     likes: Mapping[str, str] = getattr(plugin, "adjoint_like", None) or {}
     named: Mapping[str, Any] = getattr(plugin, "plane_axes", None) or {}
-    tables: Mapping[str, Any] = getattr(plugin, "table_axes", None) or {}  # only the kernel says: no sidecar has them
+    tables: dict[str, Any] = dict(getattr(plugin, "table_axes", None) or {})  # only the kernel says, no sidecar
+    tables |= dict.fromkeys(getattr(plugin, "param_planes", None) or (), ONE_VALUE)
     mixes, offsets = _dispatch_words(plugin)
     planes = _Planes(door, kernel, plugin, real, declared, spec)
     slots = []
@@ -375,13 +388,13 @@ def _slots(door: str, kernel: str, plugin: Any, between: set[str], cells: Iterab
             slots.append(Slot(role, name, Use.WORD, Box.CELL, PLANE_DTYPES[word], start=start,
                               writes=name == roles.FINISHED_COUNT))
         elif role == "lookup" and name == roles.ACTIVE_MAP:
-            slots.append(Slot(role, name, Use.MAP, Box.TABLE, np.dtype(np.int32)))
+            slots.append(Slot(role, name, Use.MAP, Box.TABLE, np.dtype(np.int32), start=MAP))
         elif role == "lookup" and name == roles.ACTIVE_COUNT:
             slots.append(Slot(role, name, Use.LIVE, Box.TABLE, np.dtype(np.uint32)))
         elif role == "lookup" and name in mixes:
             slots.append(Slot(role, name, Use.MIX, Box.TABLE, np.dtype(np.uint32), mixes[name], writes=True))
         elif role == "lookup" and name in offsets:
-            slots.append(Slot(role, name, Use.OFFSETS, Box.TABLE, np.dtype(np.int64), offsets[name]))
+            slots.append(Slot(role, name, Use.OFFSETS, Box.TABLE, np.dtype(np.int64), offsets[name], start=OFFSETS))
         elif role in ("lookup", "wide_in"):
             slots.append(Slot(role, name, Use.TABLE, Box.TABLE, dtype, declared=name in declared,
                               axes=tables.get(name)))
@@ -394,7 +407,7 @@ def _slots(door: str, kernel: str, plugin: Any, between: set[str], cells: Iterab
             payload, axes = _sink_axes(named.get(name))
             slots.append(Slot(role, name, Use.COMPANION if companion else Use.SINK,
                               Box.COMPANION if companion else Box.SINK, dtype, writes=True, zero=True,
-                              start=int(role == "wide_out" and axes is None and access != "cross_sample_write"),
+                              start=int(role == "wide_out" and axes is None),
                               declared=name in declared, payload=payload, axes=axes,
                               like=companions.get(name) or likes.get(name)))
         else:
@@ -408,6 +421,7 @@ class _Planes:
     def __init__(self, door: str, kernel: str, plugin: Any, real: np.dtype[Any], declared: Mapping[str, str],
                  spec: list[tuple[str, str]]) -> None:
         self.door, self.kernel, self.real, self.declared = door, kernel, real, declared
+        self.lanes = _lanes(getattr(plugin, "lane_space", None))
         self.widths: Mapping[str, int] = getattr(plugin, "arg_widths", None) or {}
         self.shapes: Mapping[str, Any] = getattr(plugin, "mat_shapes", None) or {}
         self.compact: Mapping[str, Any] = getattr(plugin, "gather_mats", None) or {}
@@ -447,6 +461,8 @@ class _Planes:
                                      "declare it as a vector or matrix"))
         if name in self.compact:
             kept = tuple(bool(k) for k in self.compact[name] or ())
+            if kept and len(kept) != len(self.lanes.axes):
+                raise TypeError(f"the pattern {shown(self.compact[name])} of {name!r}")
             return Slot(role, name, Use.TABLE, Box.MATRIX, dtype, width, _matrix(self.shapes.get(name), width),
                         declared=name in self.declared, kept=kept)
         output = role in roles.OUTPUTS
@@ -508,6 +524,8 @@ def _sink_axes(spec: Any) -> tuple[tuple[int, ...], tuple[tuple[str, int | None]
 def _dispatch_words(plugin: Any) -> tuple[dict[str, int], dict[str, int]]:
     """The planes of dispatch groups and their cells: counters of ``auto`` groups, offsets of ``segmented`` ones."""
     groups = getattr(plugin, "dispatch", None) or ()
+    if not all(isinstance(group["K"], int) and 1 <= group["K"] < WIDEST for group in groups):
+        raise TypeError(f"the dispatch groups {shown(groups)}")
     return ({group["mix"]: group["K"] for group in groups if group.get("mix")},
             {f"{group['name']}_offsets": group["K"] + 1 for group in groups if group.get("policy") == "segmented"})
 

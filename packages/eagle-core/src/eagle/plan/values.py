@@ -88,8 +88,7 @@ def input_plane(door: str, slot: Slot, value: Any) -> Any:
         warnings.warn(f"{door}: {what} is not C-contiguous; it is copied at each call. Pass np.ascontiguousarray of it",
                       PerformanceWarning, stacklevel=caller_level())
         converted = np.array(array, order="C", copy=True)
-    # The caller's own object where nothing was converted: C looks at it once more.
-    return value if converted is array and isinstance(value, np.ndarray) else np.asarray(converted, order="C")
+    return np.asarray(converted, order="C")
 
 
 def _passes(slot: Slot, array: np.ndarray[Any, Any]) -> bool:
@@ -189,7 +188,7 @@ def bound_plane(door: str, slot: Slot, value: Any) -> Any:
         raise BufferRefused(refusal(door, what, f"strides {array.strides} for shape {array.shape}",
                                     "a C-contiguous, aligned array",
                                     "" if slot.writes else f"np.ascontiguousarray({slot.name})"))
-    return value  # the caller's own object, so that a launch sees it change
+    return array
 
 
 def word_plane(door: str, slot: Slot, value: Any) -> Any:
@@ -212,9 +211,11 @@ def uniform_value(door: str, slot: Slot, value: Any) -> float | int:
         raise TypeError(refusal(door, what, "a masked value", "a number"))
     if isinstance(value, bool | np.bool_):
         raise TypeError(refusal(door, what, f"the bool {value!r}", "a number", "pass 0 or 1"))
+    if isinstance(value, np.generic) and value.dtype.kind not in "iuf":
+        raise TypeError(refusal(door, what, shown(value), "a number", "convert it first"))
     if slot.dtype.kind in "iu":
         try:
-            whole = int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else \
+            whole = int(value) if isinstance(value, float | np.floating) and value % 1 == 0 else \
                 operator.index(value)
         except TypeError:
             raise TypeError(refusal(door, what, shown(value), "an integer")) from None
