@@ -24,7 +24,7 @@ import eagle
 from eagle.objects import BadObject, read_object
 from eagle.registry import load_bundle
 from eagle.registry.host import MOST_OBJECT_BYTES
-from eagle.sidecar import MOST_JSON_BYTES
+from eagle.sidecar.files import MOST_JSON_BYTES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs-toolkit: the objects here are ELF")
 

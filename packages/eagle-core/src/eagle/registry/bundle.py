@@ -18,18 +18,9 @@ from eagle.errors import BackendUnavailable, refusal, shown
 from eagle.registry.host import HOST_SUFFIXES, MOST_OBJECT_BYTES, bind_host, holds, library_of
 from eagle.registry.memo import Memo
 from eagle.roles import RESERVED_DTYPES
-from eagle.sidecar import (
-    MANIFEST_NAME,
-    MOST_JSON_BYTES,
-    Entry,
-    as_path,
-    declaration,
-    inside,
-    manifest_of,
-    parse_sidecar,
-    read_bytes,
-    read_manifest,
-)
+from eagle.sidecar.declaration import declaration
+from eagle.sidecar.files import MOST_JSON_BYTES, as_path, inside, read_bytes
+from eagle.sidecar.validate import MANIFEST_NAME, Entry, manifest_of, parse_sidecar, read_manifest
 
 __all__ = ["complete", "forget", "load_bundle"]
 

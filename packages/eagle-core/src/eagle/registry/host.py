@@ -16,7 +16,7 @@ from eagle import _core, backends
 from eagle.abi import LAYOUT_SIZES, LAYOUT_SYMBOL, TAG_SYMBOL, check_exports
 from eagle.errors import BackendUnavailable, refusal
 from eagle.objects import BadObject, Object, read_object
-from eagle.sidecar import read_bytes
+from eagle.sidecar.files import read_bytes
 
 __all__ = ["HOST_SUFFIXES", "MOST_OBJECT_BYTES", "Library", "bind_host", "fold_symbol", "holds",
            "library_of"]

@@ -12,15 +12,8 @@ from typing import Any, NoReturn
 
 from eagle import backends, roles
 from eagle.errors import BackendUnavailable, refusal, shown
-from eagle.sidecar import (
-    Entry,
-    as_path,
-    check_blocks,
-    check_head,
-    manifest_entries,
-    manifest_of,
-    read_json,
-)
+from eagle.sidecar.files import as_path, read_json
+from eagle.sidecar.validate import Entry, check_blocks, check_head, manifest_entries, manifest_of
 
 __all__ = ["ENTRY_POINTS", "KernelRegistry", "PatternLoader", "UnknownPatternError", "load_manifest",
            "register_pattern_loader"]
