@@ -71,7 +71,7 @@ class Structure:
         return hash(self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name,)
+        return _structure, (type(self), self.name)
 
 
 class _HostTeam(Structure):
@@ -188,6 +188,11 @@ DeviceGroup = _DeviceGroup("device_group")
 
 ACCESS_CLASSES = ("sample_local", "cross_sample_read", "cross_sample_write", "mapreduce")
 _STRUCTURES = {structure.name: structure for structure in (DeviceKernel, HostTeam, RankPartition, DeviceGroup)}
+
+
+def _structure(kind: type[Structure], name: str) -> Structure:
+    """What a copy or a pickle of a structure gives: the one of this module, where it has that name."""
+    return _STRUCTURES.get(name) or kind(name)
 
 
 def check_placement(access: str, structure: Structure | str, npartitions: int = 1) -> None:
