@@ -46,7 +46,7 @@ struct Boxes {
 
 /// New reference: the door as messages name it.
 PyObject* door_of(const KernelObject* kernel, const Caller& caller) {
-    if (caller.method) return PyUnicode_FromFormat("%s.%s", Py_TYPE(caller.door)->tp_name, caller.method);
+    if (caller.method) return PyUnicode_FromFormat("%U.%s", caller.door, caller.method);
     return caller.door ? Py_NewRef(caller.door) : PyUnicode_FromFormat("%U()", kernel->name);
 }
 

@@ -150,7 +150,7 @@ struct KernelObject {
 
 extern PyTypeObject* KernelType;
 
-/// Who asked for a launch, for messages: an object and its method, or the text of a door and null.
+/// Who asked for a launch, for messages: the name of a kernel and the method, or the text of a door and null.
 struct Caller {
     PyObject* door;
     const char* method;

@@ -307,8 +307,9 @@ PyObject* launches_launch(PyObject* object, PyObject* const* args, Py_ssize_t gi
     BoundObject* bound = self->bound;
     if (PyObject* moved = moved_plane(bound)) return PyObject_CallMethodOneArg(object, str_moved, moved);
     Py_INCREF(bound);  // another thread may rebind while the GIL is released
-    PyObject* result =
-        guarded([&]() -> PyObject* { return launch_bound(bound, {object, "launch"}) ? Py_NewRef(Py_None) : nullptr; });
+    PyObject* result = guarded([&]() -> PyObject* {
+        return launch_bound(bound, {bound->stages->front()->kernel->name, "launch"}) ? Py_NewRef(Py_None) : nullptr;
+    });
     Py_DECREF(bound);
     return result;
 }

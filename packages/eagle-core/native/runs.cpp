@@ -80,8 +80,7 @@ PyObject* run_exact(RunsObject* self, PyObject* const* args, Py_ssize_t given, P
     if (!position) return nullptr;
     Block block(self->kernel);
     if (block.pack(args, position, door, *self->cut) != Block::Packed::Yes) return nullptr;
-    const Caller caller =
-        door == Door::Run ? Caller{reinterpret_cast<PyObject*>(self), "run"} : Caller{nullptr, nullptr};
+    const Caller caller = door == Door::Run ? Caller{self->kernel->name, "run"} : Caller{nullptr, nullptr};
     if (!launch(block, *self->cut, caller)) return nullptr;
     if (door == Door::Run || self->returns == kRunResult) return block.results(true);
     if (self->returns >= 0) return Py_NewRef(block.plane(static_cast<std::size_t>(self->returns)));
@@ -193,12 +192,15 @@ PyMethodDef runs_methods[] = {
     {"run", method(runs_run), METH_FASTCALL | METH_KEYWORDS,
      "run(*, device=None, layout=None, **planes)\n--\n\n"
      "Run the kernel once over a batch and return its output plane, or {name: plane} when it has several.\n\n"
-     "Planes are numpy arrays of the kernel's dtype, component-major: (n,) for a scalar, (w, n) for a Vector of w,\n"
-     "(R*C, n) for a Matrix; uniforms are numbers. Inputs of another dtype or order are converted where no value\n"
-     "changes by it, with a PerformanceWarning for narrower floats and for arrays that are not C-contiguous.\n"
-     "Outputs that are given are written in place and returned; those left out are allocated, and a state that is "
-     "left\n"
-     "out starts at zero. A mask must be given; samples where it is True are skipped, and the kernel sets it.\n\n"
+     "Planes are numpy arrays of the kernel's dtype, component-major: (n,) for a Scalar, (w, n) for a Vector of w,\n"
+     "(R*C, n) for a Matrix; of a Grid also in the lane shape, (rows, columns), and inputs broadcast to it. A Table\n"
+     "has the shape the kernel declares, or any length. A Param is a number. The extent of an open axis is given by\n"
+     "its label, bin=4, where no plane tells it.\n\n"
+     "Inputs are converted where no value changes by it: lists, integers, narrower floats and arrays that are not\n"
+     "C-contiguous, the last two with a PerformanceWarning.\n"
+     "Outputs that are given are written in place and returned; those left out are allocated, and state that is left\n"
+     "out starts at zero. A reduction over samples is a new array of one number, or of one for each component. A mask\n"
+     "must be given; samples where it is True are skipped, and the kernel sets it.\n\n"
      "layout=\"samples_last\" says that a square (w, w) plane is component-major; without it such a plane is refused.\n"
      "device= must be None: the planes are in host memory.\n\n"
      "Raises ArgumentError for unknown and missing names, LayoutError for a wrong shape, BufferRefused for another\n"

@@ -141,7 +141,7 @@ def test_integer_planes_and_uniforms(recorder: Recorder) -> None:
         assert recorder.box(1, "<q") == (3,)
     for k, error in ((2.5, TypeError), (True, TypeError), ("3", TypeError), (float("nan"), TypeError),
                      (2**63, ValueError), (-2**63 - 1, ValueError)):
-        with pytest.raises(error, match="uniform 'k': found"):
+        with pytest.raises(error, match="Param 'k': found"):
             made.run(i=np.arange(2), k=k, y=np.zeros(2))
     for i in (np.array([2**63], np.uint64), np.array([1.0]), np.array([True])):
         with pytest.raises(eagle.BufferRefused, match="'i': found"):
@@ -203,7 +203,7 @@ def test_the_same_bytes_in_another_layout_are_no_alias(recorder: Recorder) -> No
     made, k = plan(plugin, structure=HostTeam), np.zeros(8, np.int64)
     planes = {"k": k, "v": k.view(np.float32).reshape(2, 8)}
     for door in (made.run, made.bind):
-        with pytest.raises(eagle.BufferRefused, match="'k' and vec_in 'v': found arrays that share memory"):
+        with pytest.raises(eagle.BufferRefused, match="'k' and Vector 'v': found arrays that share memory"):
             door(**planes)
 
 
@@ -212,7 +212,7 @@ def test_words_do_not_share_memory_with_planes(recorder: Recorder) -> None:
                                 arg_dtypes={"x": "int64"}), structure=HostTeam)
     y = np.zeros(4)
     for door in (made.run, made.bind):
-        with pytest.raises(eagle.BufferRefused, match="'y' and lookup 'fused_steps': found arrays that share memory"):
+        with pytest.raises(eagle.BufferRefused, match="'y' and argument 'fused_steps': found arrays that share memory"):
             door(fused_steps=y[:1].view(np.int64), y=y, x=np.zeros(4, np.int64))
 
 

@@ -78,16 +78,16 @@ def test_a_neighbour_outside_the_plane(index: int) -> None:
     x, i = far(index)
     y = np.full(N, 7.0)
     deployed = eagle.deploy(kernels.neighbour, npartitions=3)
-    doors = {"AutoPlan.run": lambda: deployed.run(x=x, i=i, y=y), "neighbour()": lambda: deployed(x, i, y=y),
-             "BoundPlan.launch": deployed.bind(x=x, i=i, y=y).launch}
-    doors["Plan.run"] = lambda: deployed.host.run(x=x, i=i, y=y)
+    doors = (("neighbour.run", lambda: deployed.run(x=x, i=i, y=y)), ("neighbour()", lambda: deployed(x, i, y=y)),
+             ("neighbour.run", lambda: deployed.host.run(x=x, i=i, y=y)),
+             ("neighbour.launch", deployed.bind(x=x, i=i, y=y).launch))
     with checking():
-        for door, call in doors.items():
+        for door, call in doors:
             with pytest.raises(eagle.OutOfBounds) as raised:
                 call()
             signed = f" (index {element_of(index) - 2**32})" if element_of(index) >= 2**31 else ""
             assert str(raised.value) == (
-                f"{door}: kernel 'neighbour', per_sample 'x': found a read of element {element_of(index)}{signed} by "
+                f"{door}: kernel 'neighbour', Scalar 'x': found a read of element {element_of(index)}{signed} by "
                 f"sample 1234, wanted 0 to 1999; correct the indices of partition (base, count, n) (667, 667, 2000); "
                 f"no plane was changed")
             error = raised.value
@@ -97,9 +97,9 @@ def test_a_neighbour_outside_the_plane(index: int) -> None:
 
 def test_the_careful_path_names_its_door() -> None:
     x, i = far(N)
-    with checking(), pytest.raises(eagle.OutOfBounds, match=r"^neighbour\(\): kernel 'neighbour', per_sample 'x'"):
+    with checking(), pytest.raises(eagle.OutOfBounds, match=r"^neighbour\(\): kernel 'neighbour', Scalar 'x'"):
         eagle.deploy(kernels.neighbour)(list(x), i)
-    with checking(), pytest.raises(eagle.OutOfBounds, match=r"^AutoPlan.run: kernel 'neighbour', per_sample 'x'"):
+    with checking(), pytest.raises(eagle.OutOfBounds, match=r"^neighbour.run: kernel 'neighbour', Scalar 'x'"):
         eagle.deploy(kernels.neighbour).run(x=list(x), i=i)
 
 
@@ -109,7 +109,7 @@ def test_an_index_past_a_row_is_inside_the_plane() -> None:
     with checking(), pytest.raises(eagle.OutOfBounds) as raised:
         eagle.deploy(kernels.pulled).run(v=v, i=i)
     assert raised.value.element == 30 and raised.value.sample == 9
-    assert "vec_in 'v': found a read of element 30 by sample 9, wanted 0 to 29, counted over the 3 rows" \
+    assert "Vector 'v': found a read of element 30 by sample 9, wanted 0 to 29, counted over the 3 rows" \
         in str(raised.value)
 
 
@@ -118,7 +118,7 @@ def test_an_index_past_a_row_is_inside_the_plane() -> None:
 def test_a_write_outside_the_plane(putting: Any, where: int) -> None:
     to, x, out = np.arange(N), np.arange(float(N)), np.full(N, 7.0)
     to[777] = where
-    with checking(), pytest.raises(eagle.OutOfBounds, match="mutable 'out': found a write of element") as raised:
+    with checking(), pytest.raises(eagle.OutOfBounds, match="Mutable 'out': found a write of element") as raised:
         putting.run(out=out, x=x, where=to)
     assert (raised.value.element, raised.value.sample) == (where, 777)
     assert (out == 7.0).all()
@@ -135,11 +135,11 @@ def test_a_sample_is_named_by_what_those_before_it_did(wild: Callable[..., Any])
 
 FORMS: dict[str, tuple[Any, dict[str, Any], str, str, int, str]] = {
     # the kernel, its other planes, the plane of indices, the plane they lead into, what index i reaches, how
-    "table": (kernels.looked_up, {"t": np.arange(7.0)}, "i", "lookup 't'", lambda i: i, "read"),
-    "staged": (kernels.in_stages, {"f": np.zeros(150)}, "i", "lookup 'f'", lambda i: 100 + i, "read"),
-    "wide": (kernels.edges, {"b": np.zeros(28)}, "e", "wide_in 'b'", lambda i: 4 * i + 2, "read"),
-    "store": (kernels.stored, {"x": np.ones(70), "b": np.ones(64)}, "k", "wide_out 'b'", lambda i: i, "write"),
-    "add": (kernels.added, {"x": np.ones(70), "b": np.ones(64)}, "k", "accum_out 'b'", lambda i: i, "read"),
+    "table": (kernels.looked_up, {"t": np.arange(7.0)}, "i", "Table 't'", lambda i: i, "read"),
+    "staged": (kernels.in_stages, {"f": np.zeros(150)}, "i", "Table 'f'", lambda i: 100 + i, "read"),
+    "wide": (kernels.edges, {"b": np.zeros(28)}, "e", "Wide 'b'", lambda i: 4 * i + 2, "read"),
+    "store": (kernels.stored, {"x": np.ones(70), "b": np.ones(64)}, "k", "Mutable 'b'", lambda i: i, "write"),
+    "add": (kernels.added, {"x": np.ones(70), "b": np.ones(64)}, "k", "Mutable 'b'", lambda i: i, "read"),
 }
 
 
@@ -154,8 +154,8 @@ def test_buffers_with_a_length_of_their_own(form: str, index: int) -> None:
     deployed, y = eagle.deploy(kernel), np.full(70, 7.0)
     outputs = {} if "x" in others else {"y": y}
     bound = deployed.bind(**{indices: i}, **others, **outputs)
-    for door, call in (("BoundPlan.launch", bound.launch),
-                       ("AutoPlan.run", lambda: deployed.run(**{indices: i}, **others, **outputs))):
+    for door, call in ((f"{kernel.name}.launch", bound.launch),
+                       (f"{kernel.name}.run", lambda: deployed.run(**{indices: i}, **others, **outputs))):
         with checking(), pytest.raises(eagle.OutOfBounds) as raised:
             call()
         element = element_of(reached(int(i[66])))
@@ -189,7 +189,8 @@ def test_a_later_kernel_of_a_program() -> None:
     bound = eagle.deploy(kernels.in_two_kernels).bind(x=x, i=i, t=np.arange(5.0), s=s, y=y)
     assert len(bound.stages) == 2
     i[40] = 5
-    with checking(), pytest.raises(eagle.OutOfBounds, match=f"kernel '{bound.stages[1]}', lookup 't'.*by sample 40"):
+    where = f"^in_two_kernels.launch: kernel '{bound.stages[1]}', Table 't'.*by sample 40"
+    with checking(), pytest.raises(eagle.OutOfBounds, match=where):
         bound.launch()
     assert (s[0] == 7.0) and (y == 7.0).all()
     i[40] = 0
@@ -305,9 +306,9 @@ except (IndexError, ValueError) as error:
         return done.stdout.strip()
 
     assert printed(0, "1") == printed(0, "0") == printed(0, "") == "[1. 2. 3. 0.]"
-    assert printed(-1, "1").startswith("OutOfBounds AutoPlan.run: kernel 'neighbour', per_sample 'x': found a read of "
+    assert printed(-1, "1").startswith("OutOfBounds neighbour.run: kernel 'neighbour', Scalar 'x': found a read of "
                                        "element 4294967295 (index -1) by sample 3, wanted 0 to 3;")
-    assert printed(0, "yes") == ("ValueError AutoPlan.run: EAGLE_CHECK: found 'yes', wanted '1' or '0'; set it before "
+    assert printed(0, "yes") == ("ValueError neighbour.run: EAGLE_CHECK: found 'yes', wanted '1' or '0'; set it before "
                                  "eagle is imported")
 
 
@@ -452,5 +453,5 @@ try:
 except MemoryError as error:
     print(error)
 """, EAGLE_CHECK="1")
-    assert re.fullmatch(r"AutoPlan.run: checking: found no \d+ bytes of address space for a copy of 32 bytes, wanted "
+    assert re.fullmatch(r"neighbour.run: checking: found no \d+ bytes of address space for a copy of 32 bytes, wanted "
                         r"them; raise the limit \(ulimit -v\) or launch without checks\n", done.stdout), done.stderr

@@ -71,8 +71,10 @@ fake: has-device
 
 
 def test_no_backend_at_all(site: Site) -> None:
-    assert doctor().stdout == "no backend found; for host memory: pip install eagle-backend-cpu\n"
-    assert rows() == {}
+    done = doctor()
+    assert done.stdout == "no backend found; for host memory: pip install eagle-backend-cpu\n" and done.returncode == 1
+    done = doctor("--json")
+    assert json.loads(done.stdout) == {"backends": []} and done.returncode == 1
 
 
 def test_each_wrong_backend_is_one_row_and_the_good_one_still_works(

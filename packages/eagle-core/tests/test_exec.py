@@ -64,7 +64,8 @@ def test_placement(access: str, structure: Structure, count: int) -> None:
         else:
             with pytest.raises(ValueError) as caught:
                 execution.check_placement(access, spelled, np.int32(count))  # type: ignore[arg-type]
-            reason = "NCCL not implemented" if structure == DeviceGroup else "no combine"
+            reason = "NCCL not implemented" if structure == DeviceGroup else "no combine" \
+                if structure == RankPartition else "it writes cells of other samples and runs as one range"
             for fact in (access, structure.name, str(count), reason):
                 assert fact in str(caught.value)
 

@@ -466,7 +466,7 @@ def test_a_file_of_gigabytes(bundle: Path, file: str) -> None:
 
 
 def test_a_file_that_is_a_folder_s_parent(bundle: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"^eagle\.load_bundle: .*plain\.json/x: found no such file"):
+    with pytest.raises(FileNotFoundError, match=r"^eagle\.load_bundle: .*plain\.json/x': found no such folder"):
         load_bundle(bundle / "plain.json" / "x")
 
 

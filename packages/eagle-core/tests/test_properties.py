@@ -44,7 +44,7 @@ def test_inputs(data: st.DataObject, precision: type) -> None:
             got = plan.run(x=x, a=3.0, b=0.5)
         except (ValueError, TypeError) as refused:
             assert not takes(x, precision), refused
-            assert "AutoPlan.run: per_sample 'x': found" in str(refused)
+            assert "scale.run: Scalar 'x': found" in str(refused)
         else:
             assert takes(x, precision)
             want = precision(3.0) * x.astype(precision) + precision(0.5)

@@ -32,7 +32,7 @@ def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     ({"x": X, "a": 1.0, "b": 1.0, "device": 0}, BufferRefused, ["device", "0"]),
     ({"x": X, "a": 1.0, "b": 1.0, "layout": "rows"}, LayoutError, ["layout", "'rows'", "samples_last"]),
     ({"x": 3.0, "a": 1.0, "b": 1.0}, TypeError, ["'x'", "3.0", "np.array([x])"]),
-    ({"x": None, "a": 1.0, "b": 1.0}, TypeError, ["'x'", "NoneType"]),
+    ({"x": None, "a": 1.0, "b": 1.0}, TypeError, ["'x'", "found None"]),
     ({"x": "abc", "a": 1.0, "b": 1.0}, TypeError, ["'x'", "str"]),
     ({"x": [[1.0], 2.0], "a": 1.0, "b": 1.0}, TypeError, ["'x'", "list"]),
     ({"x": np.ma.array(X), "a": 1.0, "b": 1.0}, TypeError, ["'x'", "masked"]),
@@ -65,7 +65,7 @@ def test_run(given: dict[str, Any], error: type[Exception], facts: list[str]) ->
     with pytest.raises(error) as caught:
         scale().run(**given)
     message = str(caught.value)
-    assert message.startswith("AutoPlan.run: ") and "found" in message and "wanted" in message
+    assert message.startswith("scale.run: ") and "found" in message and "wanted" in message
     for fact in facts:
         assert fact in message
     assert caught.type is error
@@ -74,9 +74,9 @@ def test_run(given: dict[str, Any], error: type[Exception], facts: list[str]) ->
 
 
 def test_arguments_without_names() -> None:
-    with pytest.raises(ArgumentError, match=r"AutoPlan.run: arguments: found 1 without a name.*them: x=..., a=..."):
+    with pytest.raises(ArgumentError, match=r"scale.run: arguments: found 1 without a name.*them: x=..., a=..."):
         scale().run(X, a=1.0, b=1.0)
-    with pytest.raises(ArgumentError, match=r"AutoPlan.bind: arguments: found 1 without a name.*them: out=..., x="):
+    with pytest.raises(ArgumentError, match=r"scale.bind: arguments: found 1 without a name.*them: out=..., x="):
         scale().bind(X, a=1.0, b=1.0)
 
 
@@ -114,7 +114,7 @@ def test_numbers_of_every_kind_are_uniforms() -> None:
 
 def test_float32_uniforms_that_overflow_are_refused() -> None:
     plan = eagle.deploy(kernels.scale, scalar_type="float32")
-    with pytest.raises(ValueError, match=r"uniform 'a': found 1e\+300, wanted a number float32 can hold"):
+    with pytest.raises(ValueError, match=r"Param 'a': found 1e\+300, wanted a number float32 can hold"):
         plan.run(x=np.ones(2, np.float32), a=1e300, b=0.0)
 
 
@@ -130,14 +130,14 @@ def test_partly_overlapping_planes_are_refused() -> None:
     for x, out in ((memory[:5], memory[3:]), (memory[3:], memory[:5]), (memory[:5], memory[:5][::1][0:5])):
         if x.ctypes.data == out.ctypes.data:
             continue
-        with pytest.raises(BufferRefused, match="'out' and per_sample 'x': found arrays that share memory"):
+        with pytest.raises(BufferRefused, match="'out' and Scalar 'x': found arrays that share memory"):
             scale().run(x=x, a=1.0, b=0.0, out=out)
     assert (memory == before).all()
 
 
 def test_two_outputs_in_one_array_are_refused() -> None:
     y = np.zeros(3)
-    with pytest.raises(BufferRefused, match="'out0' and mutable 'out1'"):
+    with pytest.raises(BufferRefused, match="'out0' and output 'out1'"):
         eagle.deploy(kernels.sum_difference).run(x=np.ones(3), y=np.ones(3), out0=y, out1=y)
 
 
@@ -179,7 +179,7 @@ def test_a_plane_that_reads_both_ways_is_refused() -> None:
 
 
 def test_sample_major_planes_name_the_fix() -> None:
-    with pytest.raises(LayoutError, match=r"found shape \(7, 3\), wanted shape \(3, n\).*ascontiguousarray\(v.T\)"):
+    with pytest.raises(LayoutError, match=r"found shape \(7, 3\), wanted shape \(3, n\).*\(np.transpose\(v\)\)"):
         eagle.deploy(kernels.advance).run(v=np.zeros((7, 3)), dt=1.0)
 
 
@@ -190,7 +190,7 @@ def test_shapes_name_the_fix() -> None:
                        ({"v": np.zeros((3, 7)), "x": np.zeros((3, 8))}, "'x': found 8 samples, wanted 7, as 'v' has")):
         with pytest.raises(LayoutError, match=fix):
             advance.run(dt=1.0, **given)
-    with pytest.raises(LayoutError, match=r"'m': found shape \(2, 3, 5\).*m.reshape\(6, -1\)"):
+    with pytest.raises(LayoutError, match=r"'m': found shape \(2, 3, 5\).*np.reshape\(m, \(6, -1\)\)"):
         eagle.deploy(kernels.shapes).run(p=np.ones((3, 5)), m=np.ones((2, 3, 5)), q=np.ones((4, 5)), s=np.ones(5), a=1)
 
 
@@ -198,13 +198,13 @@ def test_the_call_form() -> None:
     plan = scale()
     with pytest.raises(ArgumentError, match=r"scale\(\): argument 'a': found two values"):
         plan(X, 2.0, a=3.0)
-    with pytest.raises(ArgumentError, match=r"scale\(\): uniform 'b': found nothing"):
+    with pytest.raises(ArgumentError, match=r"scale\(\): Param 'b': found nothing"):
         plan(X, 2.0)
     with pytest.raises(ArgumentError, match=r"scale\(\): arguments: found 5 without a name"):
         plan(X, 2.0, 1.0, 4.0, 5.0)
     with pytest.raises(ArgumentError, match=r"into\(\): arguments: found 3 without a name, wanted at most 2"):
         eagle.deploy(kernels.into)(X, np.zeros(5), 2.0)
-    with pytest.raises(ArgumentError, match=r"mixed\(\): mutable 'k': found nothing, .* previous value"):
+    with pytest.raises(ArgumentError, match=r"mixed\(\): Mutable 'k': found nothing, .* previous value"):
         eagle.deploy(kernels.mixed)(X, a=2.0)
     with pytest.raises(ArgumentError, match="names only: a built plugin"):
         eagle.deploy(plan.plugin)(X, 2.0, 1.0)
@@ -213,13 +213,13 @@ def test_the_call_form() -> None:
 def test_the_mask_is_required_by_run_and_bind() -> None:
     plan = eagle.deploy(kernels.double_until)
     for door in (plan.run, plan.bind):
-        with pytest.raises(ArgumentError, match="terminated 'terminated': found nothing"):
+        with pytest.raises(ArgumentError, match="Terminated 'terminated': found nothing"):
             door(x=np.ones(2), limit=np.ones(2))
 
 
 def test_a_read_only_mask_is_refused_before_anything_is_written() -> None:
     x = np.ones(3)
-    with pytest.raises(BufferRefused, match="terminated 'terminated': found a read-only array"):
+    with pytest.raises(BufferRefused, match="Terminated 'terminated': found a read-only array"):
         eagle.deploy(kernels.double_until).run(x=x, limit=np.ones(3), terminated=read_only(np.zeros(3, bool)))
     assert x.tolist() == [1, 1, 1]
 
@@ -243,8 +243,8 @@ def test_bind_and_rebind(changed: dict[str, Any], error: type[Exception], facts:
         bound.rebind(**changed)
     for fact in facts:
         assert fact in str(at_bind.value) and fact in str(at_rebind.value)
-    assert str(at_bind.value).startswith("AutoPlan.bind: ")
-    assert str(at_rebind.value).startswith("BoundPlan.rebind: ")
+    assert str(at_bind.value).startswith("scale.bind: ")
+    assert str(at_rebind.value).startswith("scale.rebind: ")
     bound.launch()
     assert planes["out"].tolist() == (X + 2.0).tolist()
 
@@ -270,7 +270,7 @@ def test_launch_refuses_what_changed_since_bind() -> None:
             bound.planes["out"].shape = (5, 1)
         else:
             out.resize(5_000_000, refcheck=False)
-        with pytest.raises(BufferRefused, match="BoundPlan.launch: mutable 'out'.*rebind"):
+        with pytest.raises(BufferRefused, match="scale.launch: output 'out'.*rebind"):
             bound.launch()
         bound.rebind(out=np.zeros(5)).launch()
         assert bound.planes["out"].tolist() == (X + 2.0).tolist()

@@ -340,5 +340,5 @@ def test_forward_doors_refuse_derivatives() -> None:
 def test_state_that_is_missing_is_refused() -> None:
     plugin = declaration(FULL)
     sidecar.refuse_prior_read(plugin, {"y", "x"}, door="eagle.simulate")
-    with pytest.raises(ValueError, match=r"^eagle\.simulate: mutable 'y': found nothing.*pass y="):
+    with pytest.raises(ValueError, match=r"^eagle\.simulate: Mutable 'y': found nothing.*pass y="):
         sidecar.refuse_prior_read(plugin, {"x"}, door="eagle.simulate")

@@ -79,5 +79,5 @@ if not TYPE_CHECKING:  # else every misspelt name would be an object
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, "__version__"})
+    return sorted({*__all__, *_LAZY, "__version__"})
 

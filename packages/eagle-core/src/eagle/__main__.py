@@ -15,7 +15,8 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; the exit status. Wrong arguments end the process with a usage message and status 2."""
+    """Runs the command; the exit status, 1 where no backend is found. Wrong arguments end the process with a usage
+    message and status 2."""
     parser = argparse.ArgumentParser(prog="eagle", description="eagle, an execution engine for per-sample kernels")
     commands = parser.add_subparsers(dest="command", required=True)
     doctor_options = commands.add_parser("doctor", help="show every backend found and how far it gets")
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(json.dumps({"backends": rows}, indent=2) if chosen.json else doctor.table(rows))
     if warning := doctor.neighbour():
         print(f"\n{warning}", file=sys.stderr if chosen.json else sys.stdout)
-    return 0
+    return 0 if rows else 1
 
 
 if __name__ == "__main__":

@@ -14,6 +14,11 @@ __all__ = ["ABI_TAG_V1", "ABI_TAG_V2", "ABI_VERSION", "ACCEPTED_ABI_TAGS", "DEVI
            "HANDLE_DTYPE", "LAYOUT_FIELDS", "LAYOUT_SIZES", "LAYOUT_SYMBOL", "TAG_SYMBOL", "abi_version_of",
            "check_aether_abi", "check_exports", "make_gref", "make_handle"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 ABI_TAG_V1 = "aether-abi/1"
 ABI_TAG_V2 = "aether-abi/2"
 ABI_VERSION = ABI_TAG_V1

@@ -11,6 +11,11 @@ from eagle.errors import refusal, shown
 
 __all__ = ["PLANE_DTYPES", "SCALAR_TYPES", "np_dtype"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 #: What an artifact can be built in: the type of its Real planes and uniforms.
 SCALAR_TYPES = ("float64", "float32", "softdouble")
 

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every exception and warning eagle raises, and the one form of their messages.
 
-A message reads ``<door>: <argument>: found <what>, wanted <what>; <next step>``. The door is what the caller wrote
-(``Plan.run``, ``eagle.deploy``). Nothing ran and nothing changed before a refusal.
+A message reads ``<door>: <argument>: found <what>, wanted <what>; <next step>``. The door is what the caller called:
+``line()``, ``line.run``, ``line.bind`` of a kernel named line, ``eagle.deploy``. Nothing ran and nothing changed before
+a refusal.
 """
 
 from __future__ import annotations
 
 __all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "LayoutError", "OutOfBounds",
            "PerformanceWarning", "out_of_bounds", "refusal", "shown"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 class ArgumentError(ValueError, TypeError):
@@ -45,7 +50,7 @@ class PerformanceWarning(UserWarning):
     """The call works, at a cost the caller can avoid."""
 
 
-def refusal(door: str, argument: str, found: str, wanted: str, fix: str = "") -> str:
+def refusal(door: str, argument: str, found: str, wanted: str, fix: str) -> str:
     """The text of a refusal."""
     text = f"{door}: {argument}: found {found}, wanted {wanted}"
     return f"{text}; {fix}" if fix else text

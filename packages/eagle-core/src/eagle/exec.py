@@ -19,6 +19,11 @@ __all__ = ["ABI_TAG_V1", "ABI_TAG_V2", "ACCESS_CLASSES", "DeviceGroup", "DeviceK
            "Partition", "RankPartition", "Structure", "check_layout_sizes", "check_placement", "checking",
            "fold", "layout_sizes", "num_threads", "set_num_threads"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 MOST_THREADS = 1024
 MOST = 2**63 - 1
 MOST_BLOCK = 2**32 - 1
@@ -195,13 +200,14 @@ def _structure(kind: type[Structure], name: str) -> Structure:
     return _STRUCTURES.get(name) or kind(name)
 
 
-def check_placement(access: str, structure: Structure | str, npartitions: int = 1) -> None:
-    """Raise ValueError when a kernel of this access class cannot run on `structure` in so many partitions.
+def check_placement(access: str, structure: Structure | str, npartitions: int = 1, *,
+                    door: str = "eagle.exec.check_placement") -> None:
+    """Raise ValueError, for the door named `door`, when a kernel of this access class cannot run on `structure` in so
+    many partitions.
 
     Kernels that write cells of other samples run as one partition, on no ranks: targets that hold a part of the sums
     have no combine. Nothing runs on a group of devices. Everything else runs in any number of partitions.
     """
-    door = "eagle.exec.check_placement"
     name = structure.name if isinstance(structure, Structure) else structure
     if not isinstance(name, str) or name not in _STRUCTURES:
         raise ValueError(refusal(door, "structure", shown(structure), f"one of {tuple(_STRUCTURES)}",
@@ -218,7 +224,7 @@ def check_placement(access: str, structure: Structure | str, npartitions: int = 
         raise ValueError(refusal(door, "npartitions", what, "no ranks: partial targets have no combine",
                                  "use device_kernel or host_team"))
     if access == "cross_sample_write" and count > 1:
-        raise ValueError(refusal(door, "npartitions", what, "1: partial targets have no combine",
+        raise ValueError(refusal(door, "npartitions", what, "1: it writes cells of other samples and runs as one range",
                                  "leave npartitions and partitions out"))
 
 

@@ -186,7 +186,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_FROM_RAPTOR})
+    return sorted(__all__)
 
 
 def _schema(module: str) -> ModuleType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hawk
 import hawk.math
-from hawk import Grid, Index, Int32, Mutable, Param, Scalar, Staged, Table, UInt32, Vector, Wide
+from hawk import Grid, Index, Int32, Mutable, Param, Scalar, Staged, Table, UInt32, Vector, Wide, WideOut
 
 
 @hawk.kernel
@@ -68,3 +68,19 @@ def table_total(i: Index, t: Table[Scalar], s: Mutable[Scalar]):
 def binned(k: Index, w: Scalar, acc: Mutable["bin"]) -> Scalar:
     hawk.scatter(acc)[k] += w
     return w * 2.0
+
+
+@hawk.kernel
+def own_and_keyed(x: Scalar, k: Index, b: WideOut[Scalar], acc: Mutable["bin":4]):
+    b = x * 2.0
+    hawk.scatter(acc, policy="plain")[k] += x
+
+
+@hawk.kernel
+def keyed_shares(x: Scalar, k: Index, acc: Mutable["bin":4]):
+    hawk.scatter(acc, policy="plain")[k] += x / hawk.sum(x)
+
+
+@hawk.kernel
+def scaled(x: Scalar, a: Param) -> Scalar:
+    return x * a

@@ -149,16 +149,69 @@ def test_clear_refuses_what_became_read_only() -> None:
     bins = np.ones(4)
     bound = eagle.deploy(kernels.histogram).bind(k=np.zeros(3, int), w=np.ones(3), bins=bins)
     bins.setflags(write=False)
-    refuses(lambda: bound.clear("bins"), "BoundPlan.clear", "read-only")
+    refuses(lambda: bound.clear("bins"), ".clear", "read-only")
 
 
 @pytest.mark.parametrize("value", [np.void(b"12345678"), np.timedelta64(5, "s"), np.str_("1"), np.complex128(1)])
 def test_odd_numbers(value: Any) -> None:
     plan, x = eagle.deploy(kernels.narrow), np.ones(3)
-    with pytest.raises(TypeError, match=r"narrow\(\): uniform 'n'"):
+    with pytest.raises(TypeError, match=r"narrow\(\): Param 'n'"):
         plan(x, value, 1)
 
 
 def test_an_integer_behind_a_long_double() -> None:
-    with pytest.raises(TypeError, match="uniform 'n'"):
+    with pytest.raises(TypeError, match="Param 'n'"):
         eagle.deploy(kernels.narrow)(np.ones(3), np.longdouble(2) + np.longdouble(2) ** -60, 1)
+
+
+def test_an_own_column_beside_a_keyed_sink_is_measured() -> None:
+    """The access class of the keyed sink says nothing of the other one."""
+    room, x, k = np.zeros(100), np.ones(50), np.zeros(50, int)
+    plan = eagle.deploy(kernels.own_and_keyed)
+    for door in (plan.run, lambda **planes: plan.bind(**planes, acc=np.zeros(4))):
+        refuses(lambda: door(x=x, k=k, b=room[:49]), "'b'", "49 cells", "at least 50")  # noqa: B023
+    plan.run(x=x, k=k, b=room[:60])
+    assert (room[:50] == 2).all() and not room[50:].any()
+
+
+def test_each_stage_says_where_it_may_run() -> None:
+    """The second stage writes across samples: one range, as for a kernel of one stage."""
+    with pytest.raises(ValueError, match="npartitions: found 3 for a cross_sample_write kernel"):
+        eagle.deploy(kernels.keyed_shares, npartitions=3)
+    with pytest.raises(ValueError, match="cross_sample_write"):
+        eagle.deploy(kernels.keyed_shares, partitions=[(500, 500, 1000), (0, 500, 1000)])
+    x, k = np.arange(1.0, 1001.0), np.arange(1000) % 4
+    expected = np.zeros(4)
+    for key, share in zip(k, x / x.sum(), strict=True):
+        expected[key] += share
+    assert (eagle.deploy(kernels.keyed_shares).run(x=x, k=k) == expected).all()
+
+
+def test_a_table_that_stands_for_one_value() -> None:
+    plan = eagle.deploy(hawk.diff.param_planes(kernels.scaled))
+    x = np.arange(3.0)
+    for one in (5.0, np.float64(5), [5.0], np.array([5.0])):
+        assert (plan.run(x=x, a=one) == 5 * x).all() and (plan(x, a=one) == 5 * x).all()
+    for wrong in (np.zeros(0), np.ones(3), np.ones((1, 1))):
+        for door in (plan.run, plan, lambda **planes: plan.bind(**planes, out=np.zeros(3))):
+            refuses(lambda: door(x=x, a=wrong), "'a'", f"shape {wrong.shape}")  # noqa: B023
+
+
+def test_a_companion_beside_a_sink_that_is_left_out() -> None:
+    k, x = np.arange(40) % 4, np.ones(40)
+    plugin = eagle.deploy(kernels.histogram).plugin
+    del plugin.plane_axes["bins_c"]
+    plan = eagle.plan.plan(plugin, structure=eagle.exec.HostTeam)
+    for cells in (1, 5):
+        refuses(lambda: plan.run(k=k, w=x, bin=4, bins_c=np.zeros(cells)), "'bins_c'", "shape (4,)")  # noqa: B023
+    assert (plan.run(k=k, w=x, bin=4, bins_c=np.zeros(4)) == 10).all()
+
+
+def test_bound_planes_are_what_was_packed() -> None:
+    """Integers that bind widens are a copy: later writes are not seen, also not by a rebind of another plane."""
+    k, bins = np.arange(4, dtype=np.int32), np.zeros(4)
+    bound = eagle.deploy(kernels.histogram).bind(k=k, w=np.ones(4), bins=bins)
+    assert bound.planes["k"].dtype == np.int64 and bound.planes["bins"] is bins
+    k[:] = 0
+    bound.rebind(w=np.full(4, 2.0)).launch()
+    assert (bins == 2).all()

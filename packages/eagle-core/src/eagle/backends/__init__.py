@@ -19,3 +19,7 @@ from eagle.backends.spec import BackendSpec, hookimpl, library_name
 
 __all__ = ["BackendSpec", "for_device_type", "for_format", "has", "hookimpl", "host", "info", "kinds", "library_name",
            "load", "resolve", "spec"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

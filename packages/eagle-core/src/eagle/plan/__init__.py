@@ -9,3 +9,7 @@ from eagle.plan.residency import FUSED_STEPS_SLOT, device_resident, one_step_wor
 
 __all__ = ["FUSED_STEPS_SLOT", "AutoPlan", "BoundPlan", "Plan", "auto", "device_resident", "one_step_word", "plan",
            "residency"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -13,7 +13,7 @@ import numpy as np
 from eagle.errors import BufferRefused, LayoutError, PerformanceWarning, refusal
 from eagle.plan import values
 from eagle.plan.lanes import buffer_shape, plane_samples, read_extents, table_view, total_samples
-from eagle.plan.signature import Box, Signature, Slot, Use
+from eagle.plan.signature import ONE_VALUE, Box, Signature, Slot, Use
 
 __all__ = ["Arguments", "settle"]
 
@@ -27,6 +27,7 @@ class Arguments:
     packed: dict[str, Any]  #: what the slots take by name: flat arrays and numbers
     slots: dict[str, Slot]  #: the arguments by name, with the dtype of the array where the plugin declares none
     made: dict[str, np.ndarray[Any, Any]]  #: outputs the caller left out, as the caller gets them
+    unconverted: tuple[str, ...]  #: those whose memory is the caller's own
     sizes: dict[str, int]  #: the bytes of each buffer, as they were checked
     watched: tuple[tuple[str, Any, bool], ...]  #: the caller's own arrays where views are packed, written or not
 
@@ -40,7 +41,7 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     """
     values.check_layout(door, layout)
     extents = read_extents(door, signature, given)
-    values.check_names(door, signature, given.keys() - extents.keys(), mode)
+    values.check_names(door, signature, given, mode)
     packed = _read(door, signature, given, mode)
     slots = {slot.name: _typed(slot, packed.get(slot.name)) for slot in signature.arguments}
     planes = [slot for slot in slots.values() if slot.is_plane and slot.name in packed]
@@ -48,25 +49,29 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     found = [(slot, plane_samples(door, signature.lanes, slot, packed[slot.name].shape, layout)) for slot in planes]
     if len(signature.lanes.axes) > 1:
         found.sort(key=lambda plane: -plane[1])  # one that is too short was meant to be broadcast
+    again = n is not None
     n = total_samples(door, signature, found, extents, n)
     for slot in planes:
         packed[slot.name] = _flat(packed[slot.name], slot.shape(n))
     sizes = {}
     for slot in slots.values():
         if slot.name in packed and not slot.is_plane and slot.is_array and not slot.is_word:
-            _check_buffer(door, signature, slot, packed, extents, n)
+            _check_buffer(door, signature, slot, packed, extents, n, again)
             sizes[slot.name] = packed[slot.name].nbytes
     _share_nothing(door, signature, slots, packed, mode)
     made = {} if mode == "bind" else _make(door, signature, slots, packed, extents, n)
-    watched = tuple((name, given[name], slots[name].writes) for name in slots
-                    if name in given and _is_view(packed[name], given[name]))
-    return Arguments(n, extents, packed, slots, made, sizes, watched)
+    for slot in slots.values():
+        if slot.like in made and slot.name in given:  # a companion beside a sink that was left out
+            _check_buffer(door, signature, slot, packed, extents, n, again)
+    own = tuple(name for name in slots if name in given and _is_over(packed[name], given[name]))
+    watched = tuple((name, given[name], slots[name].writes) for name in own if packed[name] is not given[name])
+    return Arguments(n, extents, packed, slots, made, own, sizes, watched)
 
 
-def _is_view(packed: Any, given: Any) -> bool:
-    """Whether another array than the caller's was packed, over the same memory."""
+def _is_over(packed: Any, given: Any) -> bool:
+    """Whether what was packed is the caller's array, or a view of it."""
     if packed is given or not isinstance(packed, np.ndarray) or not isinstance(given, np.ndarray):
-        return False
+        return packed is given
     return packed.ctypes.data == np.ndarray.view(given, np.ndarray).ctypes.data
 
 
@@ -81,10 +86,13 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) 
                 packed[slot.name] = slot.start
             continue
         if slot.use is Use.CELL and mode == "run":
-            raise BufferRefused(refusal(door, f"cell {slot.name!r}", "an array", "nothing: run returns a new one",
+            raise BufferRefused(refusal(door, slot.what, "an array", "nothing: run returns a new one",
                                         "leave it out; bind and the call form write one in place"))
+        value = given[slot.name]
+        if slot.axes == ONE_VALUE and mode != "bind" and isinstance(value, int | float | np.number):
+            value = [value]
         read = values.bound_plane if mode == "bind" else values.output_plane if slot.writes else values.input_plane
-        packed[slot.name] = values.slot_value(door, slot, given[slot.name], read)
+        packed[slot.name] = values.slot_value(door, slot, value, read)
     return packed
 
 
@@ -101,13 +109,14 @@ def _flat(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any
 
 
 def _check_buffer(door: str, signature: Signature, slot: Slot, packed: dict[str, Any], extents: dict[str, int],
-                  n: int) -> None:
-    """Refuse a buffer that is not as long as the kernel needs it; a flat table gets its axes."""
-    array, what = packed[slot.name], f"{slot.role} {slot.name!r}"
+                  n: int, again: bool) -> None:
+    """Refuse a buffer that is not as long as the kernel needs it, `again` where it takes the place of a bound one; a
+    flat table gets its axes."""
+    array, what = packed[slot.name], slot.what
     shape = buffer_shape(door, signature, slot, packed, extents, n)
     if shape is not None and array.shape != shape:
-        told = "".join(f", as {label}={extents[label]} says" for label, extent in slot.axes or ()
-                       if extent is None and label in extents)
+        told = ", as bound" if again else "".join(f", as {label}={extents[label]} says" for label, extent in
+                                                  slot.axes or () if extent is None and label in extents)
         raise LayoutError(refusal(door, what, f"shape {array.shape}", f"shape {shape}{told}",
                                   f"make it with np.zeros({shape}, {slot.dtype.name!r})" if slot.writes
                                   else "pass an array of that shape"))
@@ -121,9 +130,12 @@ def _check_buffer(door: str, signature: Signature, slot: Slot, packed: dict[str,
     if slot.box is Box.MATRIX and (array.ndim != 2 or array.shape[0] != slot.width):
         raise LayoutError(refusal(door, what, f"shape {array.shape}", f"shape ({slot.width}, columns)",
                                   f"pass {slot.name}.reshape({slot.width}, -1)"))
-    if slot.role == "wide_out" and shape is None and signature.access != "cross_sample_write" and array.size < n:
+    if slot.role == "wide_out" and shape is None and array.size < n:
         raise LayoutError(refusal(door, what, f"{array.size} cells", f"at least {n}, one for each sample",
                                   f"make it with np.zeros({n}, {slot.dtype.name!r})"))
+    if slot.use is Use.LIVE and int(array[0]) > n:
+        raise ValueError(refusal(door, what, str(int(array[0])), f"at most {n}, the samples",
+                                 "pass how many entries of active_map shall run"))
     if slot.use is Use.MAP and n:
         if (outside := array[(array < 0) | (array >= n)]).size:
             raise ValueError(refusal(door, what, f"the sample {outside[0]}", f"samples 0 to {n - 1}",
@@ -155,7 +167,7 @@ def _made_shape(door: str, signature: Signature, slot: Slot, packed: Mapping[str
     """The shape of a buffer that is left out. LayoutError where only the caller can know it."""
     shape = buffer_shape(door, signature, slot, packed, extents, n)
     if shape is None and not slot.start:
-        raise LayoutError(refusal(door, f"{slot.role} {slot.name!r}", "nothing", "an array: its length is not declared",
+        raise LayoutError(refusal(door, slot.what, "nothing", "an array: its length is not declared",
                                   f"pass {slot.name}=np.zeros(...)"))
     return shape or (n,)
 

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import functools
+import keyword
 from collections.abc import Callable, Sequence
+from inspect import Parameter
+from inspect import Signature as CallSignature
 from typing import Any
 
 from eagle import _core
@@ -14,6 +17,7 @@ from eagle.plan.bound import BoundPlan
 from eagle.plan.plan import Plan, make_plan, results
 from eagle.plan.residency import residency
 from eagle.plan.signature import Signature
+from eagle.plan.values import TO_HOST
 
 __all__ = ["AutoPlan"]
 
@@ -24,17 +28,17 @@ RUN_RESULT, RETURN_TREE = -1, -2  # what the call form returns, as native/runs.c
 class AutoPlan(_core.Calls):
     """A deployed kernel. Call it like the kernel, or :meth:`run` and :meth:`bind` it by name.
 
-    The call takes the kernel's required parameters by position or name. Outputs that the kernel writes before it reads
-    them, and the mask (then all false), may be left out; given by name, they are written in place. It returns the
-    kernel's own tree of returns, or what :meth:`run` returns when the kernel has none. ``device=`` and ``layout=`` are
-    those of :meth:`run`, and so are the errors.
+    The call takes the kernel's parameters by name, or by position, in order: the required ones, and behind them those
+    that may be left out. These are outputs that the kernel writes before it reads them, reductions, and the mask (then
+    all false); given, they are written in place. It returns the kernel's own tree of returns, or what :meth:`run`
+    returns when the kernel has none. ``device=`` and ``layout=`` are those of :meth:`run`, and so are the errors.
 
     `kernel` is the hawk kernel, None for a plugin that was built before: that one takes names only. Several threads may
     use one AutoPlan.
     """
 
     def __init__(self, plugin: Any, plan_kw: dict[str, Any], kernel: Any = None,
-                 variant: Callable[[tuple[Any, ...], dict[str, Any]],
+                 variant: Callable[[str, tuple[Any, ...], dict[str, Any], bool],
                                    tuple[AutoPlan | None, tuple[Any, ...], dict[str, Any]]] | None = None) -> None:
         self.plugin = plugin
         self.plan_kw = plan_kw
@@ -59,6 +63,7 @@ class AutoPlan(_core.Calls):
                 order = tuple(index[name] for name in self._positional or ()) \
                     if index.keys() >= set(self._positional or ()) else ()
                 self._arm(host.kernels.first, host.npartitions, host.partitions or (), order, self._returns(index))
+            self.__signature__ = _call_signature(host.signature, self._positional or ())
             self._host = host
         return self._host
 
@@ -67,21 +72,21 @@ class AutoPlan(_core.Calls):
 
         Raises BufferRefused for planes on both sides, ValueError for a side the kernel was not built for.
         """
-        return self._select("AutoPlan.select", planes)
+        return self._select(f"{self._name}.select", planes)
 
     def _select(self, door: str, planes: dict[str, Any]) -> Plan:
         uniforms = {slot.name for slot in self._host.signature.arguments if slot.is_uniform} if self._host else set()
         arrays = {name: value for name, value in planes.items() if name not in uniforms}
         if residency(arrays, door=door, what=f"kernel {self._name!r}") == "device":
-            raise ValueError(refusal(door, f"kernel {self._name!r}", "planes on a device and no device entry",
-                                     f"planes on the host (targets: {list(self._targets)})",
-                                     "bring them to the host, or build with targets=(\"host\", \"cuda\")"))
+            raise ValueError(refusal(door, f"kernel {self._name!r}", "planes on a device", "planes on the host: this "
+                                     "version launches nothing on a device", TO_HOST))
         return self.host
 
     def bind(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
-        """:meth:`Plan.bind` of the plan that :meth:`select` picks."""
-        door = "AutoPlan.bind"
-        plan, args, packed = self._routed(door, args, planes)
+        """Check and pack the planes once, for launches that cost nanoseconds: what :meth:`Plan.bind` says. Inputs of a
+        Grid may be broadcast, as contiguous arrays."""
+        door = f"{self._name}.bind"
+        plan, args, packed = self._routed(door, args, planes, convert=False)
         bound = plan._select(door, packed).bind_by_name(door, args, device, layout, packed)
         if self._variant is not None:
             bound.adapt_rebinds(functools.partial(self._adapted, plan, dict(planes)))
@@ -89,7 +94,7 @@ class AutoPlan(_core.Calls):
 
     def _adapted(self, bound: AutoPlan, given: dict[str, Any], door: str, changed: dict[str, Any]) -> dict[str, Any]:
         """The `changed` planes as the plan `bound` reads them; `given` are all planes, as the caller gave them."""
-        plan, _, packed = self._routed(door, (), given | changed)
+        plan, _, packed = self._routed(door, (), given | changed, convert=False)
         if plan is not bound:
             raise LayoutError(refusal(door, f"planes {sorted(changed)}", "other axes that they are broadcast along",
                                       "those that were bound", "bind again"))
@@ -97,7 +102,8 @@ class AutoPlan(_core.Calls):
         return {name: packed[name] for name in changed}
 
     def bind_args(self, args: Sequence[Any], kw: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by name. Positions are the kernel's required parameters, in order.
+        """The arguments of a call by name. Positions are the kernel's parameters in order: those that are required, and
+        behind them those that may be left out.
 
         Raises ArgumentError for doubled and surplus arguments.
         """
@@ -108,6 +114,11 @@ class AutoPlan(_core.Calls):
                                             "names only: a built plugin has no order of parameters",
                                             f"name them: {self.host.signature.names}"))
             return kw
+        if args and not positional:
+            whose = "a derivative" if hasattr(getattr(self.kernel, "sinks", None), "primal") else "this kernel"
+            names = ", ".join(f"{name}=..." for name in self.host.signature.required("call"))
+            raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name", "names only",
+                                        f"{whose} takes names only: {names}"))
         if len(args) > len(positional):
             raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name",
                                         f"at most {len(positional)}: {list(positional)}",
@@ -115,7 +126,8 @@ class AutoPlan(_core.Calls):
         bound = dict(zip(positional, args, strict=False))
         for name in kw:
             if name in bound:
-                raise ArgumentError(refusal(door, f"argument {name!r}", "two values", "one"))
+                raise ArgumentError(refusal(door, f"argument {name!r}", "two values", "one",
+                                            "give it by position or by name"))
         return bound | kw
 
     def returned(self, planes: dict[str, Any]) -> Any:
@@ -123,7 +135,8 @@ class AutoPlan(_core.Calls):
         return planes if self._tree is None else _fill(self._tree, planes)
 
     def __repr__(self) -> str:
-        return f"AutoPlan({self._name!r}, targets={list(self._targets)})"
+        arguments = f", arguments={self._host.signature.names}" if self._host else ""
+        return f"AutoPlan({self._name!r}, targets={list(self._targets)}{arguments})"
 
     @property
     def _name(self) -> str:
@@ -131,8 +144,8 @@ class AutoPlan(_core.Calls):
 
     @property
     def _targets(self) -> tuple[str, ...]:
-        sides = (("host", "host_entry"), ("device", "device_function"))
-        return tuple(side for side, entry in sides if getattr(self.plugin, entry, None))
+        """What this version runs of what was built."""
+        return ("host",) if getattr(self.plugin, "host_entry", None) else ()
 
     def _positions(self, signature: Signature) -> tuple[str, ...] | None:
         """The names positions stand for: the required parameters in order, then those that may be left out, where
@@ -151,19 +164,20 @@ class AutoPlan(_core.Calls):
             return RUN_RESULT
         return index[self._tree] if isinstance(self._tree, str) else RETURN_TREE
 
-    def _routed(self, door: str, args: tuple[Any, ...], kw: dict[str, Any],
+    def _routed(self, door: str, args: tuple[Any, ...], kw: dict[str, Any], *, convert: bool = True,
                 ) -> tuple[AutoPlan, tuple[Any, ...], dict[str, Any]]:
-        """The plan for how these planes are given: this one, or that of a variant that reads some of them broadcast."""
+        """The plan for how these planes are given: this one, or that of a variant that reads some of them broadcast.
+        Where `convert`, broadcast lists and strided arrays come back as contiguous arrays."""
         if self._variant is None:
             return self, args, kw
         try:
-            plan, args, kw = self._variant(args, kw)
+            plan, args, kw = self._variant(door, args, kw, convert)
         except ValueError as error:
             raise LayoutError(f"{door}: {error}") from None
         return plan or self, args, kw
 
     def _run(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
-        door = "AutoPlan.run"
+        door = f"{self._name}.run"
         plan, args, planes = self._routed(door, args, planes)
         return plan._select(door, planes).run_by_name(door, args, device, layout, planes)
 
@@ -177,6 +191,18 @@ class AutoPlan(_core.Calls):
 
 
 _core.keep_call(AutoPlan)
+
+
+def _call_signature(signature: Signature, positional: tuple[str, ...]) -> CallSignature:
+    """The call form as :func:`inspect.signature` shows it; what may be left out is None."""
+    keywords = [*sorted(signature.labels), "device", "layout"]
+    optional = {slot.name for slot in signature.arguments if slot.omissible("call")}.union(keywords)
+    named = sorted((name for name in signature.names if name not in positional), key=optional.__contains__)
+    return CallSignature([
+        Parameter(name, Parameter.POSITIONAL_OR_KEYWORD if name in positional else Parameter.KEYWORD_ONLY,
+                  default=None if name in optional else Parameter.empty)
+        for name in dict.fromkeys([*positional, *named, *keywords])
+        if name.isidentifier() and not keyword.iskeyword(name)])
 
 
 def _leaves(tree: Any) -> list[str]:

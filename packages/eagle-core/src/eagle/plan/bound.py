@@ -43,7 +43,16 @@ class BoundPlan(_core.Launches):
         self._set(bind(plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ()))
         self._n = arguments.n
         self._extents = arguments.extents
-        self._planes = {name: given[name] for name in arguments.slots if name in given}
+        kept = arguments.packed | {name: given[name] for name in arguments.unconverted}
+        self._planes = {name: kept[name] for name in arguments.slots if name in given}
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_"):
+            raise AttributeError(refusal("BoundPlan", name, "an assignment", "no change", f"call rebind({name}=...)"))
+        super().__setattr__(name, value)
+
+    def _door(self, method: str) -> str:
+        return f"{self._plan.signature.kernel}.{method}"
 
     @property
     def plan(self) -> Plan:
@@ -63,7 +72,7 @@ class BoundPlan(_core.Launches):
 
     @property
     def planes(self) -> Mapping[str, Any]:
-        """The bound arrays and numbers by name, read-only."""
+        """The bound arrays and numbers by name: what a launch reads and writes. The mapping is read-only."""
         return MappingProxyType(self._planes)
 
     @property
@@ -100,12 +109,12 @@ class BoundPlan(_core.Launches):
         The checks are those of bind, at the same number of samples; nothing changes when one fails. Raises
         ArgumentError for names that are not bound.
         """
-        door = "BoundPlan.rebind"
+        door = self._door("rebind")
         values.check_layout(door, layout)
         for name in changed:
             if name not in self._planes:
                 raise ArgumentError(refusal(door, f"argument {name!r}", "a name that is not bound",
-                                            f"one of {list(self.names)}"))
+                                            f"one of {list(self.names)}", "bind again to add one"))
         if self._adapt is not None:
             changed = self._adapt(door, changed)
         self._adopt(door, self._planes | self._extents | changed, layout or self._layout)
@@ -116,27 +125,31 @@ class BoundPlan(_core.Launches):
         self._adapt = adapt
 
     def clear(self, *names: str) -> None:
-        """Fill bound output planes with zeros. Raises ArgumentError for other names."""
+        """Fill bound outputs or state with zeros. Raises ArgumentError for other names, and for none."""
+        door = self._door("clear")
         outputs = [slot.name for slot in self._plan.signature.arguments if slot.is_output]
+        if not names:
+            raise ArgumentError(refusal(door, "names", "none", f"some of {outputs}", "name what shall be zero"))
         for name in names:
             if name not in outputs:
-                raise ArgumentError(refusal("BoundPlan.clear", f"name {name!r}", "no bound output",
-                                            f"some of {outputs}"))
+                raise ArgumentError(refusal(door, f"name {name!r}", "no bound output", f"some of {outputs}",
+                                            "name outputs, or write to your own array"))
         for name in names:
             if not self._planes[name].flags.writeable:
-                raise BufferRefused(refusal("BoundPlan.clear", f"name {name!r}", "an array that became read-only",
+                raise BufferRefused(refusal(door, f"name {name!r}", "an array that became read-only",
                                             "a writable array", f"call rebind({name}=...)"))
         for name in names:
             self._planes[name].fill(0)
 
     def _launch(self, *args: Any, **kw: Any) -> None:
-        door, wanted = "BoundPlan.launch", ("stream", "grid", "block")
+        door, wanted = self._door("launch"), ("stream", "grid", "block")
         if len(args) > 1:
-            raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name", "at most one, stream"))
+            raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name", "at most one, stream",
+                                        "name the rest"))
         for name in kw:
             if name not in wanted or (args and name == "stream"):
                 raise ArgumentError(refusal(door, f"argument {name!r}", "a keyword it does not take or has already",
-                                            f"some of {wanted}"))
+                                            f"some of {wanted}", "leave it out"))
         given = dict(zip(wanted, args, strict=False)) | kw
         for name in ("stream", "grid"):
             if given.get(name) is not None:
@@ -146,9 +159,9 @@ class BoundPlan(_core.Launches):
     def _moved(self, name: str) -> NoReturn:
         slot = next(slot for slot in self._plan.signature.arguments if slot.name == name)
         if slot.use in (Use.MAP, Use.OFFSETS):
-            raise BufferRefused(refusal("BoundPlan.launch", f"{slot.role} {name!r}", "an array that moved, or that "
+            raise BufferRefused(refusal(self._door("launch"), slot.what, "an array that moved, or that "
                                         "leads outside the samples", f"samples of 0 to {self.n - 1}",
                                         f"correct its values, or call rebind({name}=...)"))
         raise BufferRefused(refusal(
-            "BoundPlan.launch", f"{slot.role} {name!r}", "an array that moved, changed its shape or became "
+            self._door("launch"), slot.what, "an array that moved, changed its shape or became "
             "read-only after it was bound", "the array as it was bound", f"call rebind({name}=...)"))

@@ -6,18 +6,23 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any, overload
 
-from eagle.errors import ArgumentError, refusal, shown
+import numpy as np
+
+from eagle.errors import ArgumentError, PerformanceWarning, refusal, shown
 from eagle.plan.auto_plan import AutoPlan
 from eagle.plan.plan import check_policy, is_hawk_kernel, read_cut
+from eagle.plan.values import caller_level
 from eagle.registry import load_bundle
+from eagle.roles import INPUTS
 
-__all__ = ["auto"]
+__all__ = ["auto", "deploy"]
 
 DOOR = "eagle.deploy"
 PLAN_KEYWORDS = ("npartitions", "partitions", "n_samples", "policy")
@@ -25,54 +30,65 @@ PRECISIONS = ("float64", "float32")
 
 
 @overload
-def auto(plugin: Sequence[Any], *, targets: Sequence[str] | None = None,
-         cache_dir: str | os.PathLike[str] | None = None, scalar_type: str | None = None,
-         **plan_kw: Any) -> tuple[AutoPlan, ...]: ...
+def deploy(plugin: Sequence[Any], *, targets: Sequence[str] | None = None,
+           cache_dir: str | os.PathLike[str] | None = None, scalar_type: str | None = None,
+           **plan_kw: Any) -> tuple[AutoPlan, ...]: ...
 
 
 @overload
-def auto(plugin: Any, *, targets: Sequence[str] | None = None, cache_dir: str | os.PathLike[str] | None = None,
-         scalar_type: str | None = None, **plan_kw: Any) -> AutoPlan: ...
+def deploy(plugin: Any, *, targets: Sequence[str] | None = None, cache_dir: str | os.PathLike[str] | None = None,
+           scalar_type: str | None = None, **plan_kw: Any) -> AutoPlan: ...
 
 
-def auto(plugin: Any, *, targets: Sequence[str] | None = None, cache_dir: str | os.PathLike[str] | None = None,
-         scalar_type: str | None = None, **plan_kw: Any) -> AutoPlan | tuple[AutoPlan, ...]:
+def deploy(plugin: Any, *more: Any, targets: Sequence[str] | None = None,
+           cache_dir: str | os.PathLike[str] | None = None, scalar_type: str | None = None,
+           **plan_kw: Any) -> AutoPlan | tuple[AutoPlan, ...]:
     """An :class:`AutoPlan` of `plugin`: a hawk kernel, or a plugin that was built before. A list of kernels is built
-    into one bundle and gives a tuple of plans in order.
+    into one bundle and gives a tuple of plans in order. A bundle has one access class: kernels that touch their own
+    sample only, read others, write others, and reduce over samples are deployed one by one.
 
     A kernel is built through hawk's cache under `cache_dir` (None: hawk's default); a repeat compiles nothing.
-    `targets` are hawk's target names (None: ``("host",)``), `scalar_type` is ``"float64"`` (None) or ``"float32"``.
-    The other keywords are those of :func:`eagle.plan.plan`: `npartitions`, `partitions`, `n_samples`, `policy`.
+    `targets` are hawk's target names (None: ``("host",)``); this version builds the others and runs the host's.
+    `scalar_type` is ``"float64"`` (None) or ``"float32"``. The other keywords are those of :func:`eagle.plan.plan`:
+    `npartitions`, `partitions`, `n_samples`, `policy`.
 
     Raises TypeError for what is neither kernel nor plugin, ArgumentError for unknown keywords, ValueError for values
     that do not fit, ImportError when a kernel is given and hawk is not installed, and hawk's own errors of a build.
     """
+    if more:
+        raise ArgumentError(refusal(DOOR, "arguments", f"{1 + len(more)} without a name", "one kernel, or a list",
+                                    "pass a list, eagle.deploy([k1, k2]), and keywords by name"))
     for name in plan_kw:
         if name in ("structure", "inner", "gather"):
             raise ArgumentError(refusal(DOOR, f"argument {name!r}", "a keyword of eagle.plan.plan",
                                         f"some of {PLAN_KEYWORDS}", "where the data lives picks the structure"))
         if name not in PLAN_KEYWORDS:
             raise ArgumentError(refusal(DOOR, f"argument {name!r}", "an unknown keyword", f"some of "
-                                        f"{('targets', 'cache_dir', 'scalar_type', *PLAN_KEYWORDS)}"))
+                                        f"{('targets', 'cache_dir', 'scalar_type', *PLAN_KEYWORDS)}", "leave it out"))
     cut, _, _ = read_cut(DOOR, *(plan_kw.get(name, default) for name, default in
                                  (("npartitions", 1), ("partitions", None), ("n_samples", None))))
     if plan_kw.get("partitions") is not None:
         plan_kw["partitions"] = cut  # read once: it may be an iterator
     check_policy(DOOR, plan_kw.get("policy", "compensated"))
     if scalar_type is not None and not (isinstance(scalar_type, str) and scalar_type in PRECISIONS):
-        raise ValueError(refusal(DOOR, "scalar_type", shown(scalar_type), f"one of {PRECISIONS}"))
+        raise ValueError(refusal(DOOR, "scalar_type", shown(scalar_type), f"one of {PRECISIONS}",
+                                 "leave it out for float64"))
     if targets is not None and (isinstance(targets, str) or not isinstance(targets, Sequence)):
         raise TypeError(refusal(DOOR, "targets", shown(targets), "a sequence of target names",
                                 'for example targets=("host",)'))
-    if cache_dir is not None and not isinstance(cache_dir, str | os.PathLike):
-        raise TypeError(refusal(DOOR, "cache_dir", shown(cache_dir), "a path"))
+    if cache_dir is not None and (not isinstance(cache_dir, str | os.PathLike) or not os.fspath(cache_dir)):
+        raise TypeError(refusal(DOOR, "cache_dir", shown(cache_dir), "a path", "leave it out for hawk's own cache"))
     if is_hawk_kernel(plugin):
         return _deploy([plugin], targets, cache_dir, scalar_type, plan_kw)[0]
+    if _is_derivative(plugin):
+        raise TypeError(refusal(DOOR, "plugin", f"the {plugin.kind} of {plugin.primal!r}", "a hawk kernel",
+                                f"wrap it: hawk.Kernel('{plugin.primal}_{plugin.kind}', hawk.diff.{plugin.kind}(...))"))
     if isinstance(plugin, list | tuple):
         _check_list(plugin)
         return _deploy(list(plugin), targets, cache_dir, scalar_type, plan_kw)
     if not (hasattr(plugin, "arg_spec") and hasattr(plugin, "exec_access")):
-        raise TypeError(refusal(DOOR, "plugin", f"a {type(plugin).__name__}", "a hawk kernel or a built plugin"))
+        raise TypeError(refusal(DOOR, "plugin", f"a {type(plugin).__name__}", "a hawk kernel or a built plugin",
+                                "decorate it with @hawk.kernel" if isinstance(plugin, FunctionType) else ""))
     for name, value in (("targets", targets), ("cache_dir", cache_dir), ("scalar_type", scalar_type)):
         if value is not None:
             raise ArgumentError(refusal(DOOR, name, f"{shown(value)} with a built plugin",
@@ -80,16 +96,28 @@ def auto(plugin: Any, *, targets: Sequence[str] | None = None, cache_dir: str | 
     return AutoPlan(plugin, plan_kw)
 
 
+auto = deploy
+
+
+def _is_derivative(value: Any) -> bool:
+    """Whether `value` is what hawk.diff makes, before it is a kernel."""
+    return type(value).__module__.split(".")[0] == "hawk" and hasattr(value, "primal") and hasattr(value, "kind")
+
+
 def _check_list(kernels: Sequence[Any]) -> None:
     if not kernels:
-        raise ValueError(refusal(DOOR, "plugin", "an empty list", "at least one hawk kernel"))
+        raise ValueError(refusal(DOOR, "plugin", "an empty list", "at least one hawk kernel",
+                                 "pass the kernels to build"))
     seen: dict[str, Any] = {}
     for i, kernel in enumerate(kernels):
         if not is_hawk_kernel(kernel):
-            raise TypeError(refusal(DOOR, f"plugin[{i}]", f"a {type(kernel).__name__}", "a hawk kernel",
-                                    "a list is built into one bundle; pass a built plugin on its own"))
+            fix = "decorate it with @hawk.kernel" if isinstance(kernel, FunctionType) else \
+                "wrap it: hawk.Kernel(name, ...)" if _is_derivative(kernel) else \
+                "a list is built into one bundle; pass a built plugin on its own"
+            raise TypeError(refusal(DOOR, f"plugin[{i}]", f"a {type(kernel).__name__}", "a hawk kernel", fix))
         if seen.setdefault(kernel.name, kernel) is not kernel:
-            raise ValueError(refusal(DOOR, f"plugin[{i}]", f"another kernel named {kernel.name!r}", "different names"))
+            raise ValueError(refusal(DOOR, f"plugin[{i}]", f"another kernel named {kernel.name!r}", "different names",
+                                     "rename one, or deploy them one by one"))
 
 
 def _deploy(kernels: list[Any], targets: Sequence[str] | None, cache_dir: Any, scalar_type: str | None,
@@ -106,11 +134,14 @@ def _deploy(kernels: list[Any], targets: Sequence[str] | None, cache_dir: Any, s
     for kernel in kernels:
         if kernel.name not in plugins:
             raise ValueError(refusal(DOOR, f"kernel {kernel.name!r}", f"the units {sorted(plugins)}", "one entry",
-                                     "plan the units one by one: eagle.load_bundle and eagle.plan.plan"))
+                                     "call hawk.artifact.build_bundle([kernel], folder, "
+                                     f"mode={scalar_type or 'float64'!r}, targets={built}), then eagle.plan.plan of "
+                                     "each of eagle.load_bundle(folder)"))
         plugin = SimpleNamespace(**vars(plugins[kernel.name]))
         parts = getattr(plugin, "stage_plugins", None) or (plugin,)
         slots = {name for part in parts for _, name in part.arg_spec} | (plugin.cells or {}).keys()
-        plugin.unread = frozenset(name for name, plane in getattr(kernel, "planes", {}).items()
+        declared = getattr(kernel, "planes", {}) or getattr(getattr(kernel.sinks, "source", None), "planes", {})
+        plugin.unread = frozenset(name for name, plane in declared.items()
                                   if name not in slots and not getattr(plane, "grid", ()))
         for part in parts:
             part.table_axes, part.param_dtypes = _declared(kernel)
@@ -123,13 +154,21 @@ def _deploy(kernels: list[Any], targets: Sequence[str] | None, cache_dir: Any, s
 def _build(kernels: list[Any], targets: tuple[str, ...], cache_dir: Any,
            precision: str) -> tuple[Any, dict[str, SimpleNamespace]]:
     """The bundle of these kernels, from the cache or built, and its plugins."""
-    from hawk import artifact
+    from hawk import HawkError, artifact
     from hawk.compile import default_cache_dir
 
     cache = Path(cache_dir if cache_dir is not None else default_cache_dir())
     folder = cache / "bundles" / _key(kernels, targets, precision)
     with _primals_named(kernels, targets, cache_dir, precision), _lock_of(folder):
-        bundle = artifact.build_bundle(kernels, folder, mode=precision, targets=targets)
+        try:
+            bundle = artifact.build_bundle(kernels, folder, mode=precision, targets=targets)
+        except HawkError as error:
+            if "execution axis" not in str(error):
+                raise
+            names = [kernel.name for kernel in kernels]
+            raise ValueError(refusal(DOOR, f"kernels {names}", "kernels of different access classes", "a list of one: "
+                                     "that touch their own sample only, read others, write others, or reduce over "
+                                     "samples", "deploy them one by one")) from error
         if bundle.manifest is None:
             raise ValueError(refusal(DOOR, "targets", shown(targets), "a target that has an entry to run",
                                      'add "host"'))
@@ -179,22 +218,47 @@ def _variants(kernel: Any, targets: Sequence[str] | None, cache_dir: Any, scalar
     if lanes is None or lanes[0][0] is None or getattr(kernel, "broadcast", None):
         return None
     plans: dict[Any, AutoPlan] = {}
+    primal = getattr(kernel.sinks, "source", None) or kernel
+    read = {name for role, name in primal.arg_spec if role in INPUTS}  # what may be broadcast
+    order = [name for name, plane in kernel.planes.items() if not getattr(plane, "grid", None)]
 
-    def route(args: tuple[Any, ...], kw: dict[str, Any]) -> tuple[AutoPlan | None, tuple[Any, ...], dict[str, Any]]:
+    def route(door: str, args: tuple[Any, ...], kw: dict[str, Any], convert: bool,
+              ) -> tuple[AutoPlan | None, tuple[Any, ...], dict[str, Any]]:
         from hawk import HawkError
         from hawk._broadcast import route as pattern_of
 
+        given = dict(zip(order, args, strict=False)) | kw
+        ready = {name: _contiguous(value) for name, value in given.items() if convert and name in read}
         try:
-            chosen, args, kw = pattern_of(kernel, args, kw)
+            chosen, _, found = pattern_of(kernel, tuple(ready.get(name, value) for name, value in
+                                                        zip(order, args, strict=False)) + args[len(order):], kw | {
+                                                            name: ready[name] for name in kw if name in ready})
         except HawkError:  # shapes that do not broadcast: the plan refuses them in its own words
             return None, args, kw
         if chosen is kernel:
             return None, args, kw
+        for name, value in ready.items():
+            if name not in chosen.broadcast:
+                found[name] = given[name]
+            elif isinstance(given[name], np.ndarray) and value is not given[name]:
+                warnings.warn(f"{door}: {name!r} is not C-contiguous; it is copied at each call. Pass "
+                              "np.ascontiguousarray of it", PerformanceWarning, stacklevel=caller_level())
         if chosen not in plans:
             plans.setdefault(chosen, _deploy([chosen], targets, cache_dir, scalar_type, plan_kw)[0])
-        return plans[chosen], args, kw
+        return plans[chosen], (), found
 
     return route
+
+
+def _contiguous(value: Any) -> Any:
+    """A list or a strided array as a contiguous array, anything else as it is."""
+    if isinstance(value, list | tuple):
+        try:
+            array = np.asarray(value)
+        except (ValueError, TypeError):
+            return value
+        return value if array.dtype == object else array
+    return np.array(value, order="C") if type(value) is np.ndarray and not value.flags.c_contiguous else value
 
 
 def _key(kernels: list[Any], targets: tuple[str, ...], precision: str) -> str:

@@ -53,28 +53,31 @@ def _extent(door: str, label: str, value: Any) -> int:
 
 def plane_samples(door: str, lanes: Lanes, slot: Slot, shape: tuple[int, ...], layout: str | None) -> int:
     """The samples of a component-major plane, given flat or in the lane shape. LayoutError for any other shape."""
-    what, head = f"{slot.role} {slot.name!r}", slot.head
+    what, head = slot.what, slot.head
     if len(lanes.axes) > 1 and len(shape) >= len(lanes.axes):
         lane = shape[-len(lanes.axes):]
         heads = (head, slot.matrix) if slot.matrix else (head,)
         if shape[:-len(lanes.axes)] in heads:
             if lane[1:] != tuple(extent for _, extent in lanes.axes[1:]) or lanes.axes[0][1] not in (None, lane[0]):
                 raise LayoutError(refusal(door, what, f"lane axes {lane}", f"those the kernel declares: {lanes}",
-                                          "reshape the array"))
+                                          _lane_fix(lanes, lane)))
             return _count(door, what, math.prod(lane))
     wanted = "(n,)" if not head else f"({slot.width}, n)"
     if len(shape) != len(head) + 1 or shape[:len(head)] != head:
         if len(lanes.axes) > 1:
             wanted += f" or {(*head, *(label if extent is None else extent for label, extent in lanes.axes))}"
-        raise LayoutError(refusal(door, what, f"shape {shape}", f"shape {wanted}", _shape_fix(slot, shape)))
+        raise LayoutError(refusal(door, what, f"shape {shape}", f"shape {wanted}",
+                                  _shape_fix(slot, shape, len(lanes.axes) > 1)))
     if slot.width > 1 and shape[1] == slot.width and layout is None:
         raise LayoutError(refusal(
             door, what, f"shape {shape}, which reads as component-major with N = {shape[1]} and as sample-major with "
             f"N = {shape[0]}", "a shape that says which axis holds the samples",
             'pass layout="samples_last" when the samples are on the last axis'))
     if shape[-1] % lanes.row:
+        axes = ", None" * (len(lanes.axes) - 1)
+        one = "" if slot.writes or head else f"; one value a {lanes.axes[0][0]} is {slot.name}[:{axes}]"
         raise LayoutError(refusal(door, what, f"{shape[-1]} samples", f"a multiple of {lanes.row}",
-                                  f"the lanes of the kernel are {lanes}"))
+                                  f"the lanes of the kernel are {lanes}{one}"))
     return _count(door, what, shape[-1])
 
 
@@ -85,13 +88,35 @@ def _count(door: str, what: str, n: int) -> int:
     return n
 
 
-def _shape_fix(slot: Slot, shape: tuple[int, ...]) -> str:
+def _lane_fix(lanes: Lanes, lane: tuple[int, ...]) -> str:
+    """What may be done about lane axes that are not the declared ones."""
+    declared = [extent for _, extent in lanes.axes]
+    turned = all(extent in (None, found) for extent, found in zip(declared, lane[::-1], strict=True))
+    others = ", ".join(f'"{label}":{found}' for (label, extent), found in zip(lanes.axes, lane, strict=True)
+                       if extent not in (None, found))
+    return f"{'transpose it, or ' if turned else ''}declare the kernel with {others}"
+
+
+def _shape_fix(slot: Slot, shape: tuple[int, ...], has_lanes: bool) -> str:
+    name = slot.name
+    if not slot.head and len(shape) > 1:
+        if max(shape) == math.prod(shape) or has_lanes:
+            return f"pass np.ravel({name})"
+        grid = f", or declare the kernel with lane: Grid[\"row\", \"column\":{shape[1]}]" if len(shape) == 2 else ""
+        return f"pass np.ravel({name}) and reshape the result{grid}"
     if slot.writes and len(shape) == 2 and shape[1] == slot.width:
         return f"planes are component-major; make it with np.empty({slot.shape(shape[0])})"
     if len(shape) == 2 and shape[1] == slot.width:
-        return f"planes are component-major; pass np.ascontiguousarray({slot.name}.T)"
-    if slot.matrix and len(shape) == 3 and shape[:2] == slot.matrix:
-        return f"pass {slot.name}.reshape({slot.width}, -1)"
+        return f"planes are component-major; pass np.ascontiguousarray(np.transpose({name}))"
+    if not slot.matrix and len(shape) > 2 and shape[-1] == slot.width:
+        turned = f"np.moveaxis({name}, -1, 0)" if has_lanes else f"np.reshape({name}, (-1, {slot.width})).T"
+        return f"planes are component-major; pass np.ascontiguousarray({turned})"
+    if slot.matrix and len(shape) == 3 and slot.matrix in (shape[:2], shape[1:]):
+        first = f"np.ascontiguousarray(np.reshape({name}, ({shape[0]}, -1)).T)"
+        last = f"np.reshape({name}, ({slot.width}, -1))"
+        if shape[:2] == shape[1:]:
+            return f"pass {last} where the samples are the last axis, {first} where they are the first"
+        return f"pass {last if shape[:2] == slot.matrix else first}"
     if shape == (slot.width,):
         return (f"one sample is {slot.name}[:, None]; a value shared by n samples is "
                 f"np.repeat({slot.name}[:, None], n, axis=1)")
@@ -117,7 +142,7 @@ def total_samples(door: str, signature: Signature, planes: Iterable[tuple[Slot, 
         if n is None:
             n, told = found, f"as {slot.name!r} has"
         elif found != n:
-            raise LayoutError(refusal(door, f"{slot.role} {slot.name!r}", f"{found} samples", f"{n}, {told}",
+            raise LayoutError(refusal(door, slot.what, f"{found} samples", f"{n}, {told}",
                                       "every plane of a call has the same number of samples"))
     if n is None:
         outputs = [f"{slot.name}=np.zeros({'n' if slot.width == 1 else (slot.width, 'n')})".replace("'", "")
@@ -127,7 +152,7 @@ def total_samples(door: str, signature: Signature, planes: Iterable[tuple[Slot, 
         raise LayoutError(refusal(door, "planes", "none that tells the number of samples", "at least one plane", fix))
     if signature.cells and n == 0:
         raise LayoutError(refusal(door, "planes", "0 samples", "at least 1: the kernel reduces over samples",
-                                  "leave the call out"))
+                                  "pass at least one sample"))
     return n
 
 
@@ -165,7 +190,7 @@ def table_view(door: str, slot: Slot, array: np.ndarray[Any, Any]) -> np.ndarray
     if array.ndim == 1 and (array.size == cells or dims[0] < 0 and array.size % cells == 0):
         return array.reshape(dims)
     wanted = ", ".join(str(label) if extent is None else f"{label}: {extent}" for label, extent in slot.axes or ())
-    raise LayoutError(refusal(door, f"{slot.role} {slot.name!r}", f"shape {array.shape}",
+    raise LayoutError(refusal(door, slot.what, f"shape {array.shape}",
                               f"the axes ({wanted}), or as many cells in one", "transpose or cut the array"))
 
 
@@ -183,8 +208,14 @@ def _named_shape(door: str, signature: Signature, slot: Slot, array: np.ndarray[
             extent = extents[label]
         elif extent is None and array is not None and array.ndim == len(slot.payload) + len(slot.axes):
             extent = extents.setdefault(label, array.shape[axis])
+        elif extent is None and array is not None:
+            labels = ", ".join(repr(label) for label, _ in slot.axes)
+            axes = "one axis" if len(slot.axes) == 1 else f"the axes {labels}"
+            wanted = axes + (f", {labels}" if len(slot.axes) == 1 else "")
+            raise LayoutError(refusal(door, slot.what, f"shape {array.shape}", wanted + (
+                f", behind {slot.payload}" if slot.payload else ""), "reshape it"))
         elif extent is None:
-            raise ArgumentError(refusal(door, f"{slot.role} {slot.name!r}", f"no extent of its axis {label!r}",
+            raise ArgumentError(refusal(door, slot.what, f"no extent of its axis {label!r}",
                                         f"{label}=... or the plane itself", f"pass {label}="))
         shape.append(extent)
     return tuple(shape)

@@ -86,17 +86,20 @@ class Plan(_core.Runs):
     def check_samples(self, door: str, n: int) -> None:
         """Raise ValueError when the plan was made for another number of samples than `n`."""
         if self.n_samples is not None and n != self.n_samples:
-            raise ValueError(refusal(door, "planes", f"{n} samples", f"{self.n_samples}, the plan's n_samples"))
+            raise ValueError(refusal(door, "planes", f"{n} samples", f"{self.n_samples}, the plan's n_samples",
+                                     "make another plan, or leave n_samples= and partitions= out"))
 
     def bind(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
         """Pack the planes once, for launches that cost nanoseconds.
 
-        Every plane and uniform of the kernel must be given, as an array of the exact dtype and shape; nothing is
-        copied or converted, and the outputs are the caller's own. Words that belong to eagle are made here.
+        Inputs, outputs, state, the mask, reductions and an active set must be given, as arrays of the exact dtype and
+        in C order; the arrays stay the caller's, and a launch reads and writes them in place. Only integers narrower
+        than their Index or Int32 plane are copied, once. eagle makes ``finished_count``, counters of dispatch groups
+        and companions of sums where they are left out.
 
         Raises what :meth:`run` raises, and BufferRefused for an array that would have to be converted.
         """
-        return self.bind_by_name("Plan.bind", args, device, layout, planes)
+        return self.bind_by_name(f"{self.signature.kernel}.bind", args, device, layout, planes)
 
     def bind_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None,
                      planes: dict[str, Any]) -> BoundPlan:
@@ -140,7 +143,7 @@ class Plan(_core.Runs):
         return {name: value for name, value in planes.items() if name not in self.signature.unread}
 
     def _run(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
-        return self.run_by_name("Plan.run", args, device, layout, planes)
+        return self.run_by_name(f"{self.signature.kernel}.run", args, device, layout, planes)
 
 
 def results(signature: Signature, planes: dict[str, Any]) -> Any:
@@ -186,17 +189,18 @@ def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure 
     if boxed:
         cut = None  # threads are cut, not samples
     if npartitions > 1 and getattr(plugin, "abi_tag", None) == "aether-abi/1":
-        raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a legacy aether-abi/1 plugin"))
+        raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a legacy aether-abi/1 plugin",
+                                 "rebuild it with hawk"))
     check_policy(door, policy)
     if not isinstance(structure, Structure):
         raise TypeError(refusal(door, "structure", shown(structure), "a Structure", "eagle.exec.HostTeam"))
     inner = _read_inner(door, structure, inner)
-    check_placement(plugin.exec_access, structure, npartitions)
+    check_placement(plugin.exec_access, structure, npartitions, door=door)
     if (inner or structure) != HostTeam:
         raise ValueError(refusal(door, "structure" if inner is None else "inner", shown(inner or structure),
                                  repr(HostTeam), "this version runs plans on the host"))
     entry = getattr(plugin, "host_entry", None)
-    if not isinstance(entry, int) or entry <= 0:
+    if not isinstance(entry, int) or isinstance(entry, bool) or entry <= 0:
         raise ValueError(refusal(door, f"kernel {getattr(plugin, 'name', '')!r}", f"no host_entry ({entry!r})",
                                  f"an entry for {structure}", 'build it with targets=("host",)'))
     made = Plan(plugin, structure, plugin.exec_access, getattr(plugin, "exec_op", None), cut, npartitions, n_samples,
@@ -204,7 +208,10 @@ def make_plan(door: str, plugin: Any, *, structure: Structure, inner: Structure 
     if npartitions > 1 and any(slot.use is Use.LIVE for slot in made.signature.arguments):
         raise ValueError(refusal(door, "npartitions", str(npartitions), "1 for a kernel with an active set",
                                  "leave npartitions= and partitions= out"))
-    odd = [part.base for part in cut or () if part.base % ROW] if structure == RankPartition else []
+    for stage in made.signature.stages[1:]:  # the first one's class is the plugin's
+        check_placement(stage.plugin.exec_access, structure, npartitions)
+    odd = [part.base for part in cut or () if part.base % ROW] \
+        if structure == RankPartition and partitions is not None else []
     if odd and made.signature.cells:
         raise ValueError(refusal(door, "partitions", f"a base of {odd[0]}", f"multiples of {ROW}: ranks cut a kernel "
                                  "that reduces over samples at whole rows", "move the bases"))
@@ -234,7 +241,8 @@ def read_cut(door: str, npartitions: Any = 1, partitions: Any = None, n_samples:
         n_samples = _positive(door, "n_samples", n_samples, least=0)
     if cut is not None:
         if n_samples is not None and n_samples != cut[0].n_samples:
-            raise ValueError(refusal(door, "n_samples", str(n_samples), f"{cut[0].n_samples}, the partitions' n"))
+            raise ValueError(refusal(door, "n_samples", str(n_samples), f"{cut[0].n_samples}, the partitions' n",
+                                     "leave n_samples= out"))
         return cut, len(cut), cut[0].n_samples
     if n_samples is not None:
         cut = tuple(Partition(*part) for part in _core.cut(npartitions, (), n_samples))
@@ -243,7 +251,7 @@ def read_cut(door: str, npartitions: Any = 1, partitions: Any = None, n_samples:
 
 def check_policy(door: str, policy: Any) -> None:
     if not isinstance(policy, str) or policy not in POLICIES:
-        raise ValueError(refusal(door, "policy", shown(policy), f"one of {POLICIES}"))
+        raise ValueError(refusal(door, "policy", shown(policy), f"one of {POLICIES}", "leave policy= out"))
 
 
 def is_hawk_kernel(value: Any) -> bool:
@@ -253,12 +261,12 @@ def is_hawk_kernel(value: Any) -> bool:
 
 def _positive(door: str, name: str, value: Any, *, least: int = 1, most: int = MOST_SAMPLES) -> int:
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
-        raise TypeError(refusal(door, name, shown(value), "an integer"))
+        raise TypeError(refusal(door, name, shown(value), "an integer", "convert it first"))
     number = operator.index(value)
     if number < least:
-        raise ValueError(refusal(door, name, shown(number), f"at least {least}"))
+        raise ValueError(refusal(door, name, shown(number), f"at least {least}", "pass a larger one"))
     if number > most:
-        raise ValueError(refusal(door, name, shown(number), f"at most {most}"))
+        raise ValueError(refusal(door, name, shown(number), f"at most {most}", "pass a smaller one"))
     return number
 
 
@@ -274,15 +282,19 @@ def _read_partitions(door: str, partitions: Any) -> tuple[Partition, ...] | None
         n = cut[0].n_samples
     except (TypeError, IndexError) as error:
         raise ValueError(refusal(door, "partitions", shown(partitions),
-                                 "(base, count, n) triples of integers, at least one")) from error
+                                 "(base, count, n) triples of integers, at least one",
+                                 "for example [(0, 4, 8), (4, 4, 8)]")) from error
     expected = 0
     for part in sorted(cut):
         if part.n_samples != n:
-            raise ValueError(refusal(door, "partitions", f"n {n} and n {part.n_samples}", "one n"))
+            raise ValueError(refusal(door, "partitions", f"n {n} and n {part.n_samples}", "one n",
+                                     "give every triple the samples of a call"))
         if part.base != expected:
             raise ValueError(refusal(door, "partitions", f"a partition that starts at {part.base}",
-                                     f"one that starts at {expected}: they tile [0, {n}) without gap or overlap"))
+                                     f"one that starts at {expected}: they tile [0, {n}) without gap or overlap",
+                                     "move the bases"))
         expected += part.count
     if expected != n:
-        raise ValueError(refusal(door, "partitions", f"[0, {expected})", f"[0, {n}), all samples"))
+        raise ValueError(refusal(door, "partitions", f"[0, {expected})", f"[0, {n}), all samples",
+                                 "add what is missing"))
     return cut

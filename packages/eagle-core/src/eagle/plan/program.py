@@ -54,7 +54,7 @@ class Kernels:
 def _packed(slot: Slot, cell: Cell | None) -> tuple[Any, ...]:
     """A slot as ``native/kernel.cpp`` reads it; the first rows of a cell go by the cell's name."""
     result = slot.is_output or (cell is not None and not cell.internal)
-    return (cell.name if cell else slot.name, slot.role, int(slot.box), slot.dtype.num, slot.width, slot.start,
+    return (cell.name if cell else slot.name, slot.kind, int(slot.box), slot.dtype.num, slot.width, slot.start,
             slot.writes, result, slot.zero, slot.omissible("run"), slot.omissible("call"), slot.dims)
 
 

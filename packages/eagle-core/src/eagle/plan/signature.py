@@ -17,9 +17,10 @@ from eagle.dtypes import PLANE_DTYPES, np_dtype
 from eagle.errors import refusal, shown
 from eagle.registry import complete
 
-__all__ = ["ROW", "Box", "Cell", "Lanes", "Signature", "Slot", "Stage", "Use", "read_signature"]
+__all__ = ["ONE_VALUE", "ROW", "Box", "Cell", "Lanes", "Signature", "Slot", "Stage", "Use", "read_signature"]
 
 WIDEST = 2**20  # components of a plane
+ONE_VALUE = (("value", 1),)  # the axes of a table that stands for one value
 MAP, OFFSETS = 1, 2  # tables whose values say where the kernel writes, as native/kernel.h numbers them
 ROW = 32  # samples that one row of a reduction covers
 
@@ -60,6 +61,10 @@ class Use(Enum):
     BETWEEN = auto()  #: what one stage hands to a later one
 
 
+#: What the author of a kernel wrote for a plane of each role, and of an integer one.
+_DECLARED = {"per_sample": "Scalar", "vec_in": "Vector", "mat_in": "Matrix", "lookup": "Table", "wide_in": "Wide",
+             "wide_out": "WideOut", roles.MASK: "Terminated", roles.UNIFORM: "Param", "cell": "reduction"}
+_INTEGERS = {"int64": "Index", "int32": "Int32", "uint32": "UInt32"}
 #: Slots that eagle makes where the caller gives none, whatever the door.
 _MADE = (Use.COUNT, Use.WORD, Use.MIX, Use.ROWS, Use.COMPANION, Use.BETWEEN)
 #: Slots that are eagle's alone.
@@ -88,6 +93,25 @@ class Slot:
     axes: tuple[tuple[str, int | None], ...] | None = None  #: named axes of a table, or of a sink behind the payload
     like: str | None = None  #: a sink that has the shape of another plane
     kept: tuple[bool, ...] | None = None  #: a compact matrix: the lane axes it varies along, () when not known
+
+    @property
+    def kind(self) -> str:
+        """What the author of the kernel wrote: "Scalar", "Table"; an "output" is only written, a "Mutable" goes on from
+        what it holds."""
+        if self.use in (Use.WORD, Use.MAP, Use.LIVE, Use.OFFSETS, Use.MIX):
+            return "argument"
+        if self.use is Use.COMPANION:
+            return "companion"
+        if self.role == "per_sample":
+            return _INTEGERS.get(self.dtype.name, "Scalar")
+        if self.role in _DECLARED and not (self.use is Use.SINK and self.axes is not None):
+            return _DECLARED[self.role]
+        return "Mutable" if self.reads_prior or self.use is Use.SINK else "output"
+
+    @property
+    def what(self) -> str:
+        """The slot as messages name it."""
+        return f"{self.kind} {self.name!r}"
 
     @property
     def is_plane(self) -> bool:
@@ -356,14 +380,15 @@ def _arguments(stages: list[Stage], real: np.dtype[Any], between: Collection[str
 
 def _slots(door: str, kernel: str, plugin: Any, between: set[str], cells: Iterable[Cell]) -> tuple[Slot, ...]:
     """The slots of one kernel that reduces to `cells`; `between` are those that stages hand on."""
-    spec, access = _pairs(door, kernel, plugin.arg_spec), plugin.exec_access
+    spec = _pairs(door, kernel, plugin.arg_spec)
     rows = _rows(door, f"kernel {kernel!r}", cells, spec)
     real = np_dtype(getattr(plugin, "scalar_type", None) or "float64")
     declared: Mapping[str, str] = getattr(plugin, "arg_dtypes", None) or {}
     companions: Mapping[str, str] = getattr(plugin, "companions", None) or {}
     likes: Mapping[str, str] = getattr(plugin, "adjoint_like", None) or {}
     named: Mapping[str, Any] = getattr(plugin, "plane_axes", None) or {}
-    tables: Mapping[str, Any] = getattr(plugin, "table_axes", None) or {}  # only the kernel says: no sidecar has them
+    tables: dict[str, Any] = dict(getattr(plugin, "table_axes", None) or {})  # only the kernel says, no sidecar
+    tables |= dict.fromkeys(getattr(plugin, "param_planes", None) or (), ONE_VALUE)
     mixes, offsets = _dispatch_words(plugin)
     planes = _Planes(door, kernel, plugin, real, declared, spec)
     slots = []
@@ -372,7 +397,8 @@ def _slots(door: str, kernel: str, plugin: Any, between: set[str], cells: Iterab
         kind = roles.classify_arg(role, name, vec_mutables=planes.vectors, mat_mutables=planes.matrices)
         tag = declared.get(name, real.name)
         if tag not in PLANE_DTYPES:
-            raise ValueError(refusal(door, where, f"the dtype {tag!r}", f"one of {tuple(PLANE_DTYPES)}"))
+            raise ValueError(refusal(door, where, f"the dtype {tag!r}", f"one of {tuple(PLANE_DTYPES)}",
+                                     "rebuild it with hawk"))
         dtype = PLANE_DTYPES[tag]
         if kind == "UNIFORM":
             slots.append(planes.number(name))
@@ -405,7 +431,7 @@ def _slots(door: str, kernel: str, plugin: Any, between: set[str], cells: Iterab
             payload, axes = _sink_axes(named.get(name))
             slots.append(Slot(role, name, Use.COMPANION if companion else Use.SINK,
                               Box.COMPANION if companion else Box.SINK, dtype, writes=True, zero=True,
-                              start=int(role == "wide_out" and axes is None and access != "cross_sample_write"),
+                              start=int(role == "wide_out" and axes is None),
                               declared=name in declared, payload=payload, axes=axes,
                               like=companions.get(name) or likes.get(name)))
         else:
@@ -476,18 +502,20 @@ def _pairs(door: str, kernel: str, spec: Any) -> list[tuple[str, str]]:
     for item in spec if isinstance(spec, Iterable) and not isinstance(spec, str | bytes) else ():
         pair = tuple(item) if isinstance(item, list | tuple) else ()
         if len(pair) != 2 or not all(isinstance(word, str) for word in pair):
-            raise ValueError(refusal(door, f"kernel {kernel!r}, arg_spec", repr(item), "a (role, name) pair of text"))
+            raise ValueError(refusal(door, f"kernel {kernel!r}, arg_spec", repr(item), "a (role, name) pair of text",
+                                     "rebuild it with hawk"))
         pairs.append(pair)
     if not pairs:
-        raise ValueError(refusal(door, f"kernel {kernel!r}, arg_spec", repr(spec), "at least one (role, name) pair"))
+        raise ValueError(refusal(door, f"kernel {kernel!r}, arg_spec", repr(spec), "at least one (role, name) pair",
+                                 "load it with eagle.load_bundle"))
     seen = set()
     for role, name in pairs:
         where = f"kernel {kernel!r}, arg_spec"
         if role not in roles.ROLES:
             raise ValueError(refusal(door, f"kernel {kernel!r}, slot ({role!r}, {name!r})", f"the role {role!r}",
-                                     f"one of {sorted(roles.ROLES)}"))
+                                     f"one of {sorted(roles.ROLES)}", "rebuild it with hawk"))
         if name in seen:
-            raise ValueError(refusal(door, where, f"{name!r} twice", "each name once"))
+            raise ValueError(refusal(door, where, f"{name!r} twice", "each name once", "rebuild it with hawk"))
         if name in ("device", "layout"):
             raise ValueError(refusal(door, where, f"a plane named {name!r}", "another name",
                                      f"{name}= is a keyword of run and bind"))

@@ -7,35 +7,71 @@ as they are.
 
 from __future__ import annotations
 
+import difflib
 import operator
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from eagle.errors import ArgumentError, BufferRefused, LayoutError, PerformanceWarning, refusal, shown
-from eagle.plan.signature import Signature, Slot
+from eagle.plan.residency import device_resident
+from eagle.plan.signature import Signature, Slot, Use
 
-__all__ = ["bound_plane", "caller_level", "check_layout", "check_names", "check_overlap", "input_plane", "output_plane",
-           "slot_value"]
+__all__ = ["TO_HOST", "bound_plane", "caller_level", "check_layout", "check_names", "check_overlap", "input_plane",
+           "output_plane", "slot_value"]
+
+TO_HOST = "copy them to the host first: t.cpu().numpy() of a torch tensor, cupy.asnumpy(a) of a CuPy array"
 
 LAYOUTS = (None, "samples_last")
+ARRAY_WORDS = ("__array__", "__array_interface__", "__dlpack__")  # numpy.asarray reads these
 
 
-def check_names(door: str, signature: Signature, given: Iterable[str], omissible: str) -> None:
+def check_names(door: str, signature: Signature, given: Mapping[str, Any], omissible: str) -> None:
     """Raise ArgumentError for names that are no slot's, and for slots `omissible` ("run", "call", "bind") requires."""
-    given = set(given)
-    known = {slot.name for slot in signature.arguments} | signature.unread
-    for name in sorted(given - known):
+    known = {slot.name for slot in signature.arguments} | signature.unread | signature.labels
+    for name in sorted(given.keys() - known):
+        close = difflib.get_close_matches(name, known, 1)
         raise ArgumentError(refusal(door, f"argument {name!r}", "a name the kernel does not declare",
-                                    f"one of {[*signature.names, *sorted(signature.labels)]}", f"leave {name}= out"))
+                                    f"one of {[*signature.names, *sorted(signature.labels)]}",
+                                    f"did you mean {close[0]!r}?" if close else f"leave {name}= out"))
     for slot in signature.arguments:
         if slot.name not in given and not slot.omissible(omissible):
             why = "; it is updated from its previous value" if slot.reads_prior else ""
-            raise ArgumentError(refusal(door, f"{slot.role} {slot.name!r}", "nothing", f"a value for it{why}",
-                                        f"pass {slot.name}=..."))
+            raise ArgumentError(refusal(door, slot.what, "nothing", f"a value for it{why}",
+                                        f"pass {slot.name}={_example(slot, _samples(signature, given))}"))
+
+
+def _samples(signature: Signature, given: Mapping[str, Any]) -> int | str:
+    """The samples that the first plane seems to have: a guess, for advice; "n" where there is none."""
+    for slot in signature.arguments:
+        plane = given.get(slot.name)
+        if slot.is_plane and isinstance(plane, np.ndarray) and plane.size % slot.width == 0:
+            return plane.size // slot.width
+    return "n"
+
+
+def _example(slot: Slot, n: int | str) -> str:
+    """An expression for what the caller has to make; "..." for what only the caller has."""
+    dtype = "" if slot.dtype == np.float64 else ", bool" if slot.dtype.kind == "b" else f", np.{slot.dtype}"
+    shape = f"({slot.width}, {n})" if slot.head else str(n)
+    if slot.use is Use.MAP:
+        return f"np.arange({n}{dtype.replace(', ', ', dtype=')})"
+    if slot.use is Use.LIVE:
+        return f"np.array([{n}]{dtype})"
+    if slot.use in (Use.CELL, Use.WORD, Use.MIX):
+        return f"np.{'ones' if slot.start else 'zeros'}({slot.width}{dtype})"
+    if slot.use is Use.SINK:
+        if slot.like is not None:
+            return f"np.zeros_like({slot.like})"
+        sides = [*map(str, slot.payload), *(str(extent or label) for label, extent in slot.axes or ((str(n), None),))]
+        shape = sides[0] if len(sides) == 1 else f"({', '.join(sides)})"
+        return f"np.zeros({shape}{dtype})"
+    if slot.is_plane and slot.writes:
+        return f"np.{'zeros' if slot.zero else 'empty'}({shape}{dtype})"
+    return "..."
 
 
 def check_layout(door: str, layout: Any) -> None:
@@ -45,17 +81,13 @@ def check_layout(door: str, layout: Any) -> None:
                                   "is sample-major"))
 
 
-def _plane_text(slot: Slot) -> str:
-    return f"{slot.role} {slot.name!r}"
-
-
 def _array_text(array: np.ndarray[Any, Any]) -> str:
     return f"{array.dtype} of shape {array.shape}"
 
 
 def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray[Any, Any]:
     """`value` as a numpy array without copying an array. TypeError for what is no array."""
-    what = _plane_text(slot)
+    what = slot.what
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(refusal(door, what, "a masked array", "an array without a mask",
                                 "fill it first: x.filled(...)"))
@@ -65,22 +97,41 @@ def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray
         try:
             array = np.asarray(value)
         except (ValueError, TypeError) as error:
-            raise TypeError(refusal(door, what, "a list numpy makes no array of", "a list of numbers")) from error
+            raise TypeError(refusal(door, what, "a list numpy makes no array of", "a list of numbers",
+                                    "give its rows the same length")) from error
         if array.dtype == object:
-            raise TypeError(refusal(door, what, "a list of objects", "a list of numbers"))
+            raise TypeError(refusal(door, what, "a list of objects", "a list of numbers", "make numbers of them first"))
         return array
     if isinstance(value, int | float | np.generic):
-        raise TypeError(refusal(door, what, f"the number {shown(value)}", "an array with a value for each sample",
-                                "a value shared by all samples is a Param; one sample is np.array([x])"))
+        number = f"the number {shown(value)}"
+        if slot.is_plane and not slot.writes:
+            raise TypeError(refusal(door, what, number, "an array with a value for each sample",
+                                    "a value shared by all samples is a Param; one sample is np.array([x])"))
+        if slot.use is Use.TABLE:
+            raise TypeError(refusal(door, what, number, "an array of its cells", "one cell is np.array([x])"))
+        raise TypeError(refusal(door, what, number, "an array", f"pass {slot.name}={_example(slot, 'n')}"))
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if device_resident(value):
+        raise TypeError(refusal(door, what, f"an object of {kind} on a device", "a numpy array", TO_HOST))
+    if value is None or isinstance(value, str | bytes) or not (
+            isinstance(value, list | tuple) or any(hasattr(type(value), word) for word in ARRAY_WORDS)):
+        found = "None" if value is None else f"an object of {kind}"
+        raise TypeError(refusal(door, what, found, "a numpy array", "pass an array or a list of numbers" if lists else
+                                "pass an array"))
+    if slot.writes:
+        example = _example(slot, len(value) if hasattr(type(value), "__len__") and not slot.head else "n")
+        if slot.reads_prior or slot.kind == "Terminated":
+            example = f"np.array({slot.name}, {slot.dtype.name!r})"
+        raise TypeError(refusal(door, what, f"an object of {kind}", "a numpy array: the result is written into it",
+                                f"make an array, {slot.name} = {example}, and pass it"))
     raise TypeError(refusal(door, what, f"an object of {kind}", "a numpy array",
-                            "convert it, for example with numpy.asarray"))
+                            f"convert it with np.asarray({slot.name}, {slot.dtype.name!r})"))
 
 
 def input_plane(door: str, slot: Slot, value: Any) -> Any:
     """A C-contiguous array of the slot's dtype with the values of `value`, itself where that is possible."""
     array = _host_array(door, slot, value, lists=True)
-    what = _plane_text(slot)
+    what = slot.what
     if _passes(slot, array) and array.flags.aligned:
         return np.asarray(array, order="C")
     converted = _converted(door, slot, array, is_list=isinstance(value, list | tuple))
@@ -99,7 +150,7 @@ def _passes(slot: Slot, array: np.ndarray[Any, Any]) -> bool:
 
 def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: bool) -> np.ndarray[Any, Any]:
     """`array` in the slot's dtype, when no value changes by it."""
-    what, wanted, found = _plane_text(slot), slot.dtype, array.dtype
+    what, wanted, found = slot.what, slot.dtype, array.dtype
     if found == wanted:
         return array
     if found.kind not in "iufb" or (not found.isnative):
@@ -116,12 +167,14 @@ def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: b
                                             f"{build if found == np.float64 else ''}convert it with "
                                             f"{slot.name}.astype({wanted.name!r})"))
             if not is_list:
-                warnings.warn(f"{door}: {what} is {found}; it is converted to {wanted} at each call. Pass {wanted}, or "
-                              f"build in {found}", PerformanceWarning, stacklevel=caller_level())
+                build = ", or build in it: eagle.deploy(k, scalar_type='float32')" if found == np.float32 else ""
+                warnings.warn(f"{door}: {what} is {found}; it is converted to {wanted} at each call. Pass {wanted}"
+                              f"{build}", PerformanceWarning, stacklevel=caller_level())
             with np.errstate(over="ignore"):
                 converted = array.astype(wanted)
             if (lost := np.isinf(converted) & ~np.isinf(array)).any():
-                raise BufferRefused(refusal(door, what, f"the value {array[lost][0]!s}", f"values {wanted} can hold"))
+                raise BufferRefused(refusal(door, what, f"the value {array[lost][0]!s}", f"values {wanted} can hold",
+                                            "scale it, or build the kernel in float64"))
             return converted
         return _exact(door, slot, array)
     if is_list or (found.kind in "iu" and wanted.kind in "iu"):
@@ -133,11 +186,16 @@ def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: b
 def _exact(door: str, slot: Slot, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """`array` converted, refused where the dtype cannot hold a value."""
     if array.dtype.kind == "b":
-        raise BufferRefused(refusal(door, _plane_text(slot), "bool", str(slot.dtype)))
+        raise BufferRefused(refusal(door, slot.what, "bool", str(slot.dtype),
+                                    f"{slot.name}.astype({slot.dtype.name!r})"))
     lossy = _lossy(array, slot.dtype)
     if lossy.any():
-        raise BufferRefused(refusal(door, _plane_text(slot), f"the value {array[lossy][0]!s} ({array.dtype})",
-                                    f"values that are exact in {slot.dtype}"))
+        wanted = f"values that are exact in {slot.dtype}"
+        if slot.dtype.kind in "iu":
+            limits = np.iinfo(slot.dtype)
+            wanted = f"whole numbers from {limits.min} to {limits.max} ({slot.dtype})"
+        raise BufferRefused(refusal(door, slot.what, f"the value {array[lossy][0]!s} ({array.dtype})", wanted,
+                                    "correct it, or build the kernel with a wider plane"))
     return array.astype(slot.dtype)
 
 
@@ -167,27 +225,30 @@ def _lossy(array: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> np.ndarray[Any
 def output_plane(door: str, slot: Slot, value: Any) -> Any:
     """The array a kernel writes in place: writable, of the exact dtype, C-contiguous."""
     if isinstance(value, int | float | complex | np.generic):
-        raise BufferRefused(refusal(door, _plane_text(slot), f"the number {shown(value)}", "a writable array",
-                                    "leave it out to have it returned, or pass an array"))
+        raise BufferRefused(refusal(door, slot.what, f"the number {shown(value)}", "a writable array",
+                                    f"leave it out to have it returned, or pass {slot.name}={_example(slot, 'n')}"))
     return bound_plane(door, slot, value)
 
 
 def bound_plane(door: str, slot: Slot, value: Any) -> Any:
     """The array a bound plan keeps: the caller's own, or a copy of integers narrower than an input of the kernel."""
     array = _host_array(door, slot, value, lists=False)
-    what = _plane_text(slot)
+    what = slot.what
     if (slot.role == "per_sample" and slot.dtype.kind == "i" and array.dtype.kind in "iu" and array.dtype.isnative
             and array.dtype.itemsize < slot.dtype.itemsize and slot.declared):
         return array.astype(slot.dtype, order="C")
     if slot.writes and not array.flags.writeable:
-        raise BufferRefused(refusal(door, what, "a read-only array", "a writable array", "pass a copy"))
+        raise BufferRefused(refusal(door, what, "a read-only array", "a writable array",
+                                    "pass a writable array of your own; the result is in it"))
     if array.dtype != slot.dtype and not _passes(slot, array):
-        fix = f"make it with dtype={slot.dtype.name!r}" if slot.writes else f"{slot.name}.astype({slot.dtype.name!r})"
+        fix = f"make it with dtype={slot.dtype.name!r}" if slot.writes else \
+            f"convert it with {slot.name}.astype({slot.dtype.name!r})"
         raise BufferRefused(refusal(door, what, str(array.dtype), str(slot.dtype), fix))
     if not array.flags.c_contiguous or not array.flags.aligned:
         raise BufferRefused(refusal(door, what, f"strides {array.strides} for shape {array.shape}",
                                     "a C-contiguous, aligned array",
-                                    "" if slot.writes else f"np.ascontiguousarray({slot.name})"))
+                                    "make it with np.empty or np.zeros" if slot.writes else
+                                    f"pass np.ascontiguousarray({slot.name})"))
     return array
 
 
@@ -195,20 +256,21 @@ def word_plane(door: str, slot: Slot, value: Any) -> Any:
     """A one-cell plane of eagle's own that the caller gives."""
     array = bound_plane(door, slot, value)
     if array.shape != (1,):
-        raise LayoutError(refusal(door, _plane_text(slot), f"shape {array.shape}", "shape (1,)"))
+        raise LayoutError(refusal(door, slot.what, f"shape {array.shape}", "shape (1,)",
+                                  f"pass an array of one cell, {slot.name}=np.zeros(1, {slot.dtype.name!r})"))
     return array
 
 
 def uniform_value(door: str, slot: Slot, value: Any) -> float | int:
     """A number the slot passes by value."""
-    what = f"uniform {slot.name!r}"
+    what = slot.what
     if isinstance(value, np.ndarray):
         if value.ndim:
             raise BufferRefused(refusal(door, what, _array_text(value), "one number",
                                         "a value for each sample is a Scalar plane"))
         value = value[()]
     if value is np.ma.masked:
-        raise TypeError(refusal(door, what, "a masked value", "a number"))
+        raise TypeError(refusal(door, what, "a masked value", "a number", "fill it first"))
     if isinstance(value, bool | np.bool_):
         raise TypeError(refusal(door, what, f"the bool {value!r}", "a number", "pass 0 or 1"))
     if isinstance(value, np.generic) and value.dtype.kind not in "iuf":
@@ -218,19 +280,20 @@ def uniform_value(door: str, slot: Slot, value: Any) -> float | int:
             whole = int(value) if isinstance(value, float | np.floating) and value % 1 == 0 else \
                 operator.index(value)
         except TypeError:
-            raise TypeError(refusal(door, what, shown(value), "an integer")) from None
+            raise TypeError(refusal(door, what, shown(value), "an integer", "convert it first, with int()")) from None
         low, high = np.iinfo(slot.dtype).min, np.iinfo(slot.dtype).max
         if not low <= whole <= high:
             raise ValueError(refusal(door, what, shown(whole), f"{low} to {high}", f"a {slot.dtype} holds no other"))
         return whole
     if isinstance(value, str | bytes | complex | np.complexfloating) or not hasattr(type(value), "__float__"):
-        raise TypeError(refusal(door, what, shown(value), "a number"))
+        raise TypeError(refusal(door, what, shown(value), "a number", "convert it first, with float()"))
     try:
         number = float(value)
     except OverflowError:
         number = float("inf")
     if number in (float("inf"), float("-inf")) and not _is_infinite(value) or _overflows(number, slot):
-        raise ValueError(refusal(door, what, shown(value), f"a number {slot.dtype} can hold"))
+        raise ValueError(refusal(door, what, shown(value), f"a number {slot.dtype} can hold",
+                                 "scale it, or build the kernel in float64"))
     return number
 
 
@@ -272,7 +335,7 @@ def check_overlap(door: str, slots: Sequence[Slot], aliasable: bool,
                 if not aliasable and other.name not in shared:
                     shared.append(other.name)
                 continue
-            raise BufferRefused(refusal(door, f"{_plane_text(written)} and {_plane_text(other)}",
+            raise BufferRefused(refusal(door, f"{written.what} and {other.what}",
                                         "arrays that share memory, one of them written", "separate arrays",
                                         f"pass a copy for {other.name!r}"))
     return shared

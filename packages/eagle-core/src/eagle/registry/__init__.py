@@ -12,3 +12,7 @@ from eagle.registry.kernels import (
 
 __all__ = ["KernelRegistry", "PatternLoader", "UnknownPatternError", "complete", "load_bundle", "load_manifest",
            "register_pattern_loader"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

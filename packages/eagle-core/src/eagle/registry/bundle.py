@@ -71,9 +71,17 @@ def load_bundle(path: str | os.PathLike[str]) -> dict[str, SimpleNamespace]:
     Raises FileNotFoundError for a missing file, ValueError naming the file for anything malformed or built for
     another ABI, TypeError for what is no path, BackendUnavailable when nothing installed loads its format.
     """
-    manifest = manifest_of(as_path(DOOR, "path", path))
+    folder = as_path(DOOR, "path", path)
+    manifest = manifest_of(folder)
+    try:
+        entries = read_manifest(DOOR, manifest)
+    except FileNotFoundError:
+        if os.path.lexists(folder):
+            raise
+        raise FileNotFoundError(refusal(DOOR, shown(os.fspath(folder), 500), "no such folder or file", "a bundle",
+                                        "pass its folder")) from None
     kernels: dict[str, _Kernel] = {}
-    for entry in read_manifest(DOOR, manifest):
+    for entry in entries:
         kernel = _read(DOOR, _files_of(manifest, entry))
         name = kernel.plugin.name
         if name in kernels:

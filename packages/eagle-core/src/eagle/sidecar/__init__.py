@@ -32,3 +32,7 @@ __all__ = ["FINISH_AUTO", "FINISH_COUNTER", "FINISH_KEY", "PARAMS_SCHEMA_KEY", "
            "TERMINATED_READONLY_KEY", "UNDECLARED_LANE_SPACE", "LaneSpace", "LaunchDecl", "ParamSpec", "derived_tag",
            "read_block", "read_box", "read_finish", "read_lane_space", "read_launch", "read_params", "read_plane_axes",
            "read_terminated_readonly", "refuse_derived", "refuse_prior_read", "validate_sidecar"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

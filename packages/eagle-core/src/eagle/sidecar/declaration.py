@@ -92,7 +92,7 @@ def refuse_prior_read(plugin: Any, given: Collection[str], *, door: str) -> None
     """Raise ValueError when `plugin` reads a mutable's value from before the launch that is not among `given`."""
     missing = sorted(set(_attribute(plugin, "prior_mutables") or ()) - set(given))
     if missing:
-        raise ValueError(refusal(door, f"mutable {missing[0]!r}", "nothing",
+        raise ValueError(refusal(door, f"Mutable {missing[0]!r}", "nothing",
                                  "an array: the kernel reads the value it starts from", f"pass {missing[0]}=..."))
 
 
