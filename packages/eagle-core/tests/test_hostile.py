@@ -103,7 +103,7 @@ def test_every_length_that_is_cut_off_is_seen(code: bytes) -> None:
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.004, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999])
 def test_an_object_that_is_cut_off(bundle: Path, code: bytes, share: float) -> None:
     (bundle / "plain.so").write_bytes(code[:int(share * len(code))])
-    refused(bundle, "plain.so", "rebuild the bundle")
+    refused(bundle, "plain.so", "rebuild the artifact")
 
 
 def test_an_object_whose_end_is_a_hole(bundle: Path, code: bytes) -> None:
@@ -131,7 +131,7 @@ def test_files_of_other_systems_are_left_to_the_loader(bundle: Path) -> None:
     for magic in (b"MZ\x90\0", b"\xcf\xfa\xed\xfe"):
         (bundle / "plain.so").write_bytes(magic + bytes(4096))
         assert read_object(magic + bytes(4096)) is None
-        refused(bundle, "plain.so", "rebuild the bundle")
+        refused(bundle, "plain.so", "rebuild the artifact")
 
 
 def test_segments_that_cannot_be_mapped(code: bytes) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 
 from eagle import backends
 from eagle.abi import ABI_TAG_V2
-from eagle.errors import BackendUnavailable, refusal, shown
+from eagle.dtypes import INT64_MAX
+from eagle.errors import REBUILD, BackendUnavailable, refusal, shown
 from eagle.registry.host import (
     HOST_SUFFIXES,
     MOST_OBJECT_BYTES,
@@ -26,7 +27,7 @@ from eagle.registry.host import (
     open_host,
 )
 from eagle.registry.memo import Memo
-from eagle.roles import RESERVED_DTYPES
+from eagle.roles import RESERVED_DTYPES, cell_plane
 from eagle.sidecar.declaration import declaration
 from eagle.sidecar.files import MOST_JSON_BYTES, as_path, inside, read_bytes
 from eagle.sidecar.validate import MANIFEST_NAME, Entry, manifest_of, parse_sidecar, read_manifest
@@ -86,7 +87,7 @@ def load_bundle(path: str | os.PathLike[str]) -> dict[str, SimpleNamespace]:
         name = kernel.plugin.name
         if name in kernels:
             raise ValueError(refusal(DOOR, str(manifest), f"two kernels named {shown(name)}", "each name once",
-                                     "rebuild the bundle"))
+                                     REBUILD))
         kernels[name] = kernel
     return _open(DOOR, str(manifest), kernels)
 
@@ -104,7 +105,7 @@ def complete(door: str, plugin: Any) -> Any:
         return plugin
     kernel = getattr(plugin, "kernel", None) or getattr(plugin, "name", None)
     entry = getattr(plugin, "host_entry", None)
-    if not isinstance(entry, int) or not 0 < entry < 2**63:
+    if not isinstance(entry, int) or not 0 < entry <= INT64_MAX:
         return _refuse_guesses(door, plugin, kernel)
     library = library_of(entry)
     files = _Files("", "host", library.path.with_suffix(".json"), library.path) if library is not None else None
@@ -188,7 +189,7 @@ def _device_only(door: str, files: _Files, plugin: SimpleNamespace, entry: str |
     """The refusal of a kernel without a host entry, which needs a backend that loads its format."""
     if files.format == "host" or (entry is not None and files.host_object is None):
         found = "no host_entry" if entry is None else f"host_entry {entry!r} and no host object beside the device's"
-        return ValueError(refusal(door, str(files.sidecar), found, "a host object and its entry", "rebuild the bundle"))
+        return ValueError(refusal(door, str(files.sidecar), found, "a host object and its entry", REBUILD))
     kind = backends.for_format(files.format)
     return BackendUnavailable(refusal(door, f"kernel {plugin.name!r}", f"a {files.format} object and no host object",
                                      "a host object; this version loads no other",
@@ -222,12 +223,13 @@ def _check_stages(door: str, where: str, plugin: SimpleNamespace, plugins: Mappi
     for name in names:
         if name not in plugins:
             raise ValueError(refusal(door, f"{where}, kernel {plugin.name!r}", f"no stage {shown(name)}",
-                                     f"all of {names}", "rebuild the bundle"))
+                                     f"all of {names}", REBUILD))
     slots = {slot for name in names for _, slot in plugins[name].arg_spec}
-    for cell in (*plugin.cells, *plugin.keyed) if names else ():
-        if not slots & {cell, f"{cell}_0"}:
+    held = [(cell, cell_plane(cell, 0, spec["columns"])) for cell, spec in plugin.cells.items()]
+    for cell, plane in (*held, *((name, name) for name in plugin.keyed)) if names else ():
+        if plane not in slots:
             raise ValueError(refusal(door, f"{where}, kernel {plugin.name!r}", f"the cell {shown(cell)}",
-                                     "a slot of a stage", "rebuild the bundle"))
+                                     "a slot of a stage", REBUILD))
 
 
 # ---- plugins of others -----------------------------------------------------------------------------------------------

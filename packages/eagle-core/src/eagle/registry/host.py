@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 from eagle import _core, backends
 from eagle.abi import LAYOUT_SIZES, LAYOUT_SYMBOL, TAG_SYMBOL, check_exports
-from eagle.errors import BackendUnavailable, refusal
+from eagle.errors import REBUILD, BackendUnavailable, refusal
 from eagle.objects import BadObject, Object, read_object
 from eagle.sidecar.files import read_bytes
 
@@ -24,7 +24,6 @@ __all__ = ["HOST_SUFFIXES", "MOST_OBJECT_BYTES", "Entries", "HostObject", "Libra
 HOST_SUFFIXES = (".so", ".dylib", ".dll")
 MOST_OBJECT_BYTES = 256 * 2**20
 SMALLEST_PAGE = 4096
-REBUILD = "rebuild the bundle"
 
 
 def fold_symbol(kernel: str, target: str) -> str:

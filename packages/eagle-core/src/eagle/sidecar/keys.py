@@ -11,9 +11,10 @@ from math import prod
 from typing import Any
 
 from eagle import roles
-from eagle.dtypes import PLANE_DTYPES
+from eagle.dtypes import INT64_MAX, PLANE_DTYPES
 from eagle.errors import shown
 from eagle.roles import (
+    FINISHED_COUNT,
     FUSED_STEPS,
     MASK,
     OUTPUT_ROLES,
@@ -24,9 +25,12 @@ from eagle.roles import (
     RESERVED_DTYPES,
     ROLES,
     UNIFORM,
+    WIDEST,
+    cell_plane,
+    companion_plane,
     in_our_words,
 )
-from eagle.sidecar.document import MOST, WIDEST, Document
+from eagle.sidecar.document import Document
 
 __all__ = ["CELL_OPS", "FINISH_AUTO", "FINISH_COUNTER", "FINISH_KEY", "LaneSpace", "LaunchDecl", "PARAMS_SCHEMA_KEY",
            "ParamSpec", "TERMINATED_READONLY_KEY", "UNDECLARED_LANE_SPACE", "adjoint_like", "arg_dtypes", "arg_shapes",
@@ -39,7 +43,7 @@ __all__ = ["CELL_OPS", "FINISH_AUTO", "FINISH_COUNTER", "FINISH_KEY", "LaneSpace
 PARAMS_SCHEMA_KEY = "params_schema"
 TERMINATED_READONLY_KEY = "terminated_readonly"
 FINISH_KEY = "finish"
-FINISH_COUNTER = "finished_count"
+FINISH_COUNTER = FINISHED_COUNT
 FINISH_AUTO = "auto"
 
 PLANE_ROLES = ROLES - {UNIFORM, "nsamples"}
@@ -319,9 +323,9 @@ def lane_space(doc: Document) -> LaneSpace:
     for label, _ in axes:
         doc.refuse_unless(label is None or (label and label.isprintable()), "launch.lane_space", label,
                           "a printable label or null")
-    if prod(extent or 1 for _, extent in axes) > MOST:
+    if prod(extent or 1 for _, extent in axes) > INT64_MAX:
         raise doc.bad("launch.lane_space", f"the extents {shown([extent for _, extent in axes])}",
-                      f"at most {MOST} lanes")
+                      f"at most {INT64_MAX} lanes")
     return LaneSpace(axes, doc.integer("launch.lane_space.group", space["group"], least=1))
 
 
@@ -357,7 +361,7 @@ def plane_axes(doc: Document) -> dict[str, Any]:
         labels = [axis["label"] for axis in axes]
         doc.refuse_unless(axes and len(set(labels)) == len(labels), f"{key}.axes", labels,
                           "at least one axis, each label once")
-        doc.refuse_unless(size <= MOST, key, value, f"at most {MOST} cells")
+        doc.refuse_unless(size <= INT64_MAX, key, value, f"at most {INT64_MAX} cells")
         found[name] = {"payload": payload, "axes": axes}
     return found
 
@@ -460,8 +464,8 @@ def lanes(doc: Document) -> tuple[dict[str, Any], ...]:
 
 def cell_planes(name: str, op: str, columns: int) -> list[str]:
     """The planes of one reduction: a row plane a column, each with a companion where it sums."""
-    rows = [name] if columns == 1 else [f"{name}_{i}" for i in range(columns)]
-    return [plane for row in rows for plane in ((row, f"{row}_comp") if op == "sum" else (row,))]
+    rows = [cell_plane(name, column, columns) for column in range(columns)]
+    return [plane for row in rows for plane in ((row, companion_plane(row)) if op == "sum" else (row,))]
 
 
 def cells(doc: Document) -> dict[str, dict[str, Any]]:
