@@ -72,9 +72,11 @@ RUN: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "text": (k.line, {"x": "1", "a": 1, "b": 1}, TypeError,
              f"line.run: Scalar 'x': found an object of builtins.str, {NO_NUMBERS}"),
     "too small": (k.twice, {"u": [-6], "k": [0]}, BufferRefused, "twice.run: UInt32 'u': found the value -6 (int64), "
-                  "wanted whole numbers from 0 to 4294967295 (uint32)"),
+                  "wanted whole numbers from 0 to 4294967295 (uint32); correct it, or build the kernel with a "
+                  "wider plane"),
     "a fraction": (k.twice, {"u": [6], "k": [0.5]}, BufferRefused, "twice.run: Int32 'k': found the value 0.5 "
-                   "(float64), wanted whole numbers from -2147483648 to 2147483647 (int32)"),
+                   "(float64), wanted whole numbers from -2147483648 to 2147483647 (int32); correct it, or build "
+                   "the kernel with a wider plane"),
     "number for a table": (k.pick, {"i": [0], "t": 2.0}, TypeError, "pick.run: Table 't': found the number 2.0, wanted "
                            "an array of its cells; one cell is np.array([x])"),
     "number of finished": (k.until, {**ACTIVE, "finished_count": 0}, TypeError, "until.run: argument 'finished_count': "
@@ -86,7 +88,7 @@ RUN: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
                         "active.run: argument 'active_count': found 9, wanted at most 4, the samples; "
                         "pass how many entries of active_map shall run"),
     "two axes for one": (k.histogram, {"k": [0], "w": [1.0], "bins": np.zeros((2, 5))}, LayoutError,
-                         "histogram.run: Mutable 'bins': found shape (2, 5), wanted one axis, 'bin'"),
+                         "histogram.run: Mutable 'bins': found shape (2, 5), wanted one axis, 'bin'; reshape it"),
     "close name": (k.histogram, {"k": [0], "w": [1.0], "bims": X}, ArgumentError,
                    f"histogram.run: argument 'bims': {KNOWN}; did you mean 'bins'?"),
     "close label": (k.histogram, {"k": [0], "w": [1.0], "bim": 4}, ArgumentError,
@@ -96,13 +98,13 @@ RUN: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "no samples": (k.total, {"x": X[:0]}, LayoutError, "total.run: planes: found 0 samples, wanted at least 1: the "
                    "kernel reduces over samples; pass at least one sample"),
     "lanes of another width": (k.weigh, {"x": np.zeros((2, 4)), "w": np.ones(3)}, LayoutError, "weigh.run: Scalar 'x': "
-                               "found lane axes (2, 4), wanted those the kernel declares: 'row', 'column': 3; "
-                               'declare the kernel with "column":4'),
-    "lanes turned": (k.weigh, {"x": np.zeros((3, 2)), "w": np.ones(3)}, LayoutError, "weigh.run: Scalar 'x': found "
-                     "lane axes (3, 2), wanted those the kernel declares: 'row', 'column': 3; "
-                     'transpose it, or declare the kernel with "column":2'),
-    "one a row": (k.weigh, {"x": np.zeros((2, 3)), "w": np.ones(2)}, LayoutError, "weigh.run: Scalar 'w': found 2 "
-                  "samples, wanted a multiple of 3; the lanes of the kernel are 'row', 'column': 3; "
+                               "found shape (2, 4), wanted shape (1, 3), (3,) or one that NumPy broadcasts to (1, 3); "
+                               "declare the kernel with these extents"),
+    "lanes turned": (k.weigh, {"x": np.zeros((3, 2)), "w": np.ones((2, 1))}, LayoutError, "weigh.run: Scalar 'x': "
+                     "found shape (3, 2), wanted shape (2, 3), (6,) or one that NumPy broadcasts to (2, 3), as 'w' "
+                     "tells; transpose it, or declare the kernel with these extents"),
+    "one a row": (k.weigh, {"x": np.zeros((2, 3)), "w": np.ones(2)}, LayoutError, "weigh.run: Scalar 'w': found "
+                  "shape (2,), wanted shape (2, 3), (6,) or one that NumPy broadcasts to (2, 3), as 'x' tells; "
                   "one value a row is w[:, None]"),
     "image": (k.line, {"x": np.zeros((480, 640)), "a": 1, "b": 1}, LayoutError, "line.run: Scalar 'x': found shape "
               "(480, 640), wanted shape (n,); pass np.ravel(x) and reshape the result, or declare the kernel with "

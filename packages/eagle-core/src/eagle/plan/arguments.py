@@ -33,11 +33,11 @@ class Arguments:
 
 
 def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: str | None, mode: str,
-           n: int | None = None) -> Arguments:
+           n: int | None = None, own: Mapping[str, Any] | None = None) -> Arguments:
     """Check and convert the arguments of a call.
 
     `mode` is "run" or "call", which convert and allocate, or "bind", which takes arrays as they are. `n` fixes the
-    samples. Raises as :meth:`Plan.run` says.
+    samples; `own` are the caller's own arrays where views of them are `given`. Raises as :meth:`Plan.run` says.
     """
     values.check_layout(door, layout)
     extents = read_extents(door, signature, given)
@@ -49,8 +49,8 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     found = [(slot, plane_samples(door, signature.lanes, slot, packed[slot.name].shape, layout)) for slot in planes]
     if len(signature.lanes.axes) > 1:
         found.sort(key=lambda plane: -plane[1])  # one that is too short was meant to be broadcast
-    again = n is not None
-    n = total_samples(door, signature, found, extents, n)
+    again = n is not None and mode == "bind"
+    n = total_samples(door, signature, found, extents, n, "as bound" if mode == "bind" else "as the other planes tell")
     for slot in planes:
         packed[slot.name] = _flat(packed[slot.name], slot.shape(n))
     sizes = {}
@@ -63,9 +63,10 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     for slot in slots.values():
         if slot.like in made and slot.name in given:  # a companion beside a sink that was left out
             _check_buffer(door, signature, slot, packed, extents, n, again)
-    own = tuple(name for name in slots if name in given and _is_over(packed[name], given[name]))
-    watched = tuple((name, given[name], slots[name].writes) for name in own if packed[name] is not given[name])
-    return Arguments(n, extents, packed, slots, made, own, sizes, watched)
+    callers = {**given, **(own or {})}
+    same = tuple(name for name in slots if name in given and _is_over(packed[name], callers[name]))
+    watched = tuple((name, callers[name], slots[name].writes) for name in same if packed[name] is not callers[name])
+    return Arguments(n, extents, packed, slots, made, same, sizes, watched)
 
 
 def _is_over(packed: Any, given: Any) -> bool:

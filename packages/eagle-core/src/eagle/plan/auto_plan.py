@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-import functools
 import keyword
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from inspect import Parameter
 from inspect import Signature as CallSignature
 from typing import Any
 
 from eagle import _core
-from eagle.errors import ArgumentError, LayoutError, refusal
+from eagle.errors import ArgumentError, refusal
 from eagle.exec import HostTeam
 from eagle.plan.bound import BoundPlan
+from eagle.plan.broadcast import Broadcast, Variants, read_broadcast
 from eagle.plan.plan import Plan, make_plan, results
 from eagle.plan.residency import residency
 from eagle.plan.signature import Signature
@@ -38,15 +38,14 @@ class AutoPlan(_core.Calls):
     """
 
     def __init__(self, plugin: Any, plan_kw: dict[str, Any], kernel: Any = None,
-                 variant: Callable[[str, tuple[Any, ...], dict[str, Any], bool],
-                                   tuple[AutoPlan | None, tuple[Any, ...], dict[str, Any]]] | None = None) -> None:
+                 variants: Variants | None = None) -> None:
         self.plugin = plugin
         self.plan_kw = plan_kw
         self.kernel = kernel
         self._tree = getattr(kernel, "returns", None)  # the kernel's own tree of returns
         self._host: Plan | None = None
         self._positional: tuple[str, ...] | None = None
-        self._variant = variant
+        self._variants = variants
         if getattr(plugin, "host_entry", None):
             self.host  # noqa: B018  made now: a kernel that cannot run is refused by deploy, and the first call is fast
 
@@ -56,7 +55,7 @@ class AutoPlan(_core.Calls):
         if self._host is None:
             host = make_plan(DOOR, self.plugin, structure=HostTeam, **self.plan_kw)
             self._positional = self._positions(host.signature)
-            if host.signature.plain and self._variant is None:
+            if host.signature.plain and self._variants is None:
                 stage = host.signature.stages[0]
                 index = {slot.name: i for i, slot in enumerate(stage.slots)}
                 index |= {cell.name: index[cell.planes()[0]] for cell in stage.cells}
@@ -86,20 +85,8 @@ class AutoPlan(_core.Calls):
         """Check and pack the planes once, for launches that cost nanoseconds: what :meth:`Plan.bind` says. Inputs of a
         Grid may be broadcast, as contiguous arrays."""
         door = f"{self._name}.bind"
-        plan, args, packed = self._routed(door, args, planes, convert=False)
-        bound = plan._select(door, packed).bind_by_name(door, args, device, layout, packed)
-        if self._variant is not None:
-            bound.adapt_rebinds(functools.partial(self._adapted, plan, dict(planes)))
-        return bound
-
-    def _adapted(self, bound: AutoPlan, given: dict[str, Any], door: str, changed: dict[str, Any]) -> dict[str, Any]:
-        """The `changed` planes as the plan `bound` reads them; `given` are all planes, as the caller gave them."""
-        plan, _, packed = self._routed(door, (), given | changed, convert=False)
-        if plan is not bound:
-            raise LayoutError(refusal(door, f"planes {sorted(changed)}", "other axes that they are broadcast along",
-                                      "those that were bound", "bind again"))
-        given.update(changed)
-        return {name: packed[name] for name in changed}
+        return self._select(door, planes).bind_by_name(door, args, device, layout, planes,
+                                                        self._routed if self._variants else None)
 
     def bind_args(self, args: Sequence[Any], kw: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name. Positions are the kernel's parameters in order: those that are required, and
@@ -164,30 +151,33 @@ class AutoPlan(_core.Calls):
             return RUN_RESULT
         return index[self._tree] if isinstance(self._tree, str) else RETURN_TREE
 
-    def _routed(self, door: str, args: tuple[Any, ...], kw: dict[str, Any], *, convert: bool = True,
-                ) -> tuple[AutoPlan, tuple[Any, ...], dict[str, Any]]:
-        """The plan for how these planes are given: this one, or that of a variant that reads some of them broadcast.
-        Where `convert`, broadcast lists and strided arrays come back as contiguous arrays."""
-        if self._variant is None:
-            return self, args, kw
-        try:
-            plan, args, kw = self._variant(door, args, kw, convert)
-        except ValueError as error:
-            raise LayoutError(f"{door}: {error}") from None
-        return plan or self, args, kw
+    def _routed(self, door: str, given: dict[str, Any], mode: str, n: int | None = None) -> tuple[Plan, Broadcast]:
+        """The plan for how a Grid kernel's inputs are given: the host's, or that of a variant; and what it takes."""
+        assert self._variants is not None
+        call = read_broadcast(door, self.host.signature, self._variants, given, mode, n)
+        return self._variants.plan(door, call.pattern).host if call.pattern else self.host, call
+
+    def _planes(self, door: str, plan: Plan, device: Any, layout: str | None, planes: dict[str, Any],
+                mode: str) -> dict[str, Any]:
+        """:meth:`Plan.run_planes`, through a variant of the kernel where inputs are broadcast."""
+        if self._variants is None:
+            return plan.run_planes(door, device, layout, planes, mode)
+        plan.given(door, device, planes)
+        plan, call = self._routed(door, planes, mode)  # an input a derivative does not read tells its gradient's shape
+        return plan.run_planes(door, None, layout, call.packed, mode, call.n) | call.own
 
     def _run(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
         door = f"{self._name}.run"
-        plan, args, planes = self._routed(door, args, planes)
-        return plan._select(door, planes).run_by_name(door, args, device, layout, planes)
+        plan = self._select(door, planes)
+        plan.refuse_positions(door, args, "run")
+        return results(plan.signature, self._planes(door, plan, device, layout, planes, "run"))
 
     def _call(self, /, *args: Any, device: int | None = None, layout: str | None = None, **kw: Any) -> Any:
         door = f"{self._name}()"
-        plan, args, kw = self._routed(door, args, kw)
-        given = plan.bind_args(args, kw)
-        chosen = plan._select(door, given)
-        planes = chosen.run_planes(door, device, layout, given, "call")
-        return results(chosen.signature, planes) if self._tree is None else self.returned(planes)
+        given = self.bind_args(args, kw)
+        plan = self._select(door, given)
+        planes = self._planes(door, plan, device, layout, given, "call")
+        return results(plan.signature, planes) if self._tree is None else self.returned(planes)
 
 
 _core.keep_call(AutoPlan)

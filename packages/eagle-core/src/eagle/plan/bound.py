@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from eagle import _core
-from eagle.errors import ArgumentError, BufferRefused, refusal, shown
+from eagle.errors import ArgumentError, BufferRefused, LayoutError, refusal, shown
 from eagle.exec import Partition
 from eagle.plan import values
 from eagle.plan.arguments import settle
@@ -16,9 +16,12 @@ from eagle.plan.program import bind
 from eagle.plan.signature import Use
 
 if TYPE_CHECKING:
+    from eagle.plan.broadcast import Broadcast
     from eagle.plan.plan import Plan
 
-__all__ = ["BoundPlan"]
+__all__ = ["BoundPlan", "Route"]
+
+Route = Callable[[str, dict[str, Any], str, "int | None"], "tuple[Plan, Broadcast]"]
 
 
 class BoundPlan(_core.Launches):
@@ -28,23 +31,34 @@ class BoundPlan(_core.Launches):
     at a time, never disturbs a launch that is running.
     """
 
-    def __init__(self, plan: Plan, door: str, given: dict[str, Any], layout: str | None) -> None:
+    def __init__(self, plan: Plan, door: str, given: dict[str, Any], layout: str | None,
+                 route: Route | None = None) -> None:
         self._plan = plan
         self._layout = layout
+        self._route = route  # the plan for how the planes are given, and what it takes
+        self._pattern: Mapping[str, tuple[bool, ...]] = {}
         self._n: int | None = None
-        self._adapt: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None
         self._adopt(door, given, layout)
 
     def _adopt(self, door: str, given: dict[str, Any], layout: str | None) -> None:
         """Check every plane, then replace the packed block as a whole."""
-        plan = self._plan
-        arguments = settle(door, plan.signature, given, layout, "bind", self._n)
+        plan, n, packed, pattern = self._plan, self._n, given, self._pattern
+        own: Mapping[str, Any] = {}
+        if self._route is not None:
+            plan, call = self._route(door, given, "bind", n)
+            if n is not None and plan is not self._plan:
+                odd = [name for name in given if call.pattern.get(name) != self._pattern.get(name)]
+                raise LayoutError(refusal(door, f"inputs {odd}", "other lane axes that they vary along",
+                                          "the axes that were bound", "bind again"))
+            n, packed, pattern, own = call.n, call.packed, call.pattern, call.own
+        arguments = settle(door, plan.signature, packed, layout, "bind", n, own)
         plan.check_samples(door, arguments.n)
         self._set(bind(plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ()))
+        self._plan, self._pattern = plan, pattern
         self._n = arguments.n
-        self._extents = arguments.extents
-        kept = arguments.packed | {name: given[name] for name in arguments.unconverted}
+        kept = arguments.packed | {name: given[name] for name in (*arguments.unconverted, *own)}
         self._planes = {name: kept[name] for name in arguments.slots if name in given}
+        self._given = given | arguments.extents | self._planes
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("_"):
@@ -115,14 +129,8 @@ class BoundPlan(_core.Launches):
             if name not in self._planes:
                 raise ArgumentError(refusal(door, f"argument {name!r}", "a name that is not bound",
                                             f"one of {list(self.names)}", "bind again to add one"))
-        if self._adapt is not None:
-            changed = self._adapt(door, changed)
-        self._adopt(door, self._planes | self._extents | changed, layout or self._layout)
+        self._adopt(door, self._given | changed, layout or self._layout)
         return self
-
-    def adapt_rebinds(self, adapt: Callable[[str, dict[str, Any]], dict[str, Any]]) -> None:
-        """Have `adapt(door, changed)` turn what rebind is given into what the plan reads."""
-        self._adapt = adapt
 
     def clear(self, *names: str) -> None:
         """Fill bound outputs or state with zeros. Raises ArgumentError for other names, and for none."""

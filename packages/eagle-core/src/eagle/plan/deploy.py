@@ -6,21 +6,17 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any, overload
 
-import numpy as np
-
-from eagle.errors import ArgumentError, PerformanceWarning, refusal, shown
+from eagle.errors import ArgumentError, refusal, shown
 from eagle.plan.auto_plan import AutoPlan
+from eagle.plan.broadcast import Variants
 from eagle.plan.plan import check_policy, is_hawk_kernel, read_cut
-from eagle.plan.values import caller_level
 from eagle.registry import load_bundle
-from eagle.roles import INPUTS
 
 __all__ = ["auto", "deploy"]
 
@@ -209,56 +205,9 @@ def _declared(kernel: Any) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _variants(kernel: Any, targets: Sequence[str] | None, cache_dir: Any, scalar_type: str | None,
-              plan_kw: dict[str, Any]) -> Any:
-    """How a Grid kernel finds the plan for planes given broadcast; None for any other kernel.
-
-    hawk makes, and keeps, one variant of the kernel for each pattern of the axes its planes vary along.
-    """
-    lanes = getattr(kernel, "lane_space", None)  # a fused group has none, and no parameters
-    if lanes is None or lanes[0][0] is None or getattr(kernel, "broadcast", None):
-        return None
-    plans: dict[Any, AutoPlan] = {}
-    primal = getattr(kernel.sinks, "source", None) or kernel
-    read = {name for role, name in primal.arg_spec if role in INPUTS}  # what may be broadcast
-    order = [name for name, plane in kernel.planes.items() if not getattr(plane, "grid", None)]
-
-    def route(door: str, args: tuple[Any, ...], kw: dict[str, Any], convert: bool,
-              ) -> tuple[AutoPlan | None, tuple[Any, ...], dict[str, Any]]:
-        from hawk import HawkError
-        from hawk._broadcast import route as pattern_of
-
-        given = dict(zip(order, args, strict=False)) | kw
-        ready = {name: _contiguous(value) for name, value in given.items() if convert and name in read}
-        try:
-            chosen, _, found = pattern_of(kernel, tuple(ready.get(name, value) for name, value in
-                                                        zip(order, args, strict=False)) + args[len(order):], kw | {
-                                                            name: ready[name] for name in kw if name in ready})
-        except HawkError:  # shapes that do not broadcast: the plan refuses them in its own words
-            return None, args, kw
-        if chosen is kernel:
-            return None, args, kw
-        for name, value in ready.items():
-            if name not in chosen.broadcast:
-                found[name] = given[name]
-            elif isinstance(given[name], np.ndarray) and value is not given[name]:
-                warnings.warn(f"{door}: {name!r} is not C-contiguous; it is copied at each call. Pass "
-                              "np.ascontiguousarray of it", PerformanceWarning, stacklevel=caller_level())
-        if chosen not in plans:
-            plans.setdefault(chosen, _deploy([chosen], targets, cache_dir, scalar_type, plan_kw)[0])
-        return plans[chosen], (), found
-
-    return route
-
-
-def _contiguous(value: Any) -> Any:
-    """A list or a strided array as a contiguous array, anything else as it is."""
-    if isinstance(value, list | tuple):
-        try:
-            array = np.asarray(value)
-        except (ValueError, TypeError):
-            return value
-        return value if array.dtype == object else array
-    return np.array(value, order="C") if type(value) is np.ndarray and not value.flags.c_contiguous else value
+              plan_kw: dict[str, Any]) -> Variants | None:
+    """The variants of a Grid kernel for inputs given broadcast; None for any other kernel."""
+    return Variants.of(kernel, lambda made: _deploy([made], targets, cache_dir, scalar_type, plan_kw)[0])
 
 
 def _key(kernels: list[Any], targets: tuple[str, ...], precision: str) -> str:

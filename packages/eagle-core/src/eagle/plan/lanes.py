@@ -124,13 +124,13 @@ def _shape_fix(slot: Slot, shape: tuple[int, ...], has_lanes: bool) -> str:
 
 
 def total_samples(door: str, signature: Signature, planes: Iterable[tuple[Slot, int]], extents: Mapping[str, int],
-                  n: int | None) -> int:
-    """The samples of a call: `n` where that is fixed, else what its planes and extents say.
+                  n: int | None, told: str = "") -> int:
+    """The samples of a call: `n` where that is fixed, which `told` explains, else what its planes and extents say.
 
     `planes` are the slots with a column a sample and their samples, the ones that decide first. Raises LayoutError when
     they disagree, and when nothing tells.
     """
-    lanes, told = signature.lanes, "as bound"
+    lanes = signature.lanes
     if n is None and lanes.total is not None:
         n, told = lanes.total, f"the declared lanes {lanes}"
     if lanes.label is not None and lanes.label in extents:

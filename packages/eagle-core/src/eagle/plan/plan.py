@@ -11,7 +11,7 @@ from eagle import _core
 from eagle.errors import ArgumentError, BufferRefused, refusal, shown
 from eagle.exec import HostTeam, Partition, RankPartition, Structure, check_placement
 from eagle.plan.arguments import settle
-from eagle.plan.bound import BoundPlan
+from eagle.plan.bound import BoundPlan, Route
 from eagle.plan.lanes import MOST_SAMPLES
 from eagle.plan.program import Kernels, bind
 from eagle.plan.signature import ROW, Signature, Use, read_signature
@@ -102,35 +102,32 @@ class Plan(_core.Runs):
         return self.bind_by_name(f"{self.signature.kernel}.bind", args, device, layout, planes)
 
     def bind_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None,
-                     planes: dict[str, Any]) -> BoundPlan:
-        """What :meth:`bind` does, for the door named `door`."""
+                     planes: dict[str, Any], route: Route | None = None) -> BoundPlan:
+        """What :meth:`bind` does, for the door named `door`; `route` is that of :class:`BoundPlan`."""
         if self.structure != HostTeam:
             raise ValueError(refusal(door, "structure", repr(self.structure), repr(HostTeam),
                                      "ranks gather what they wrote: use run"))
-        self._refuse_positions(door, args, "bind")
-        return BoundPlan(self, door, self.given(door, device, planes), layout)
-
-    def run_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None,
-                    planes: dict[str, Any]) -> Any:
-        """What :meth:`run` does, for the door named `door`."""
-        self._refuse_positions(door, args, "run")
-        return results(self.signature, self.run_planes(door, device, layout, planes, "run"))
+        self.refuse_positions(door, args, "bind")
+        given = self.given(door, device, planes)
+        return BoundPlan(self, door, planes if route else given, layout, route)
 
     def run_planes(self, door: str, device: Any, layout: str | None, planes: dict[str, Any],
-                   mode: str) -> dict[str, Any]:
+                   mode: str, n: int | None = None) -> dict[str, Any]:
         """Run over `planes` and return every plane by name; those that were given are the caller's own objects.
 
-        `mode` ("run" or "call") says what may be left out. Raises as :meth:`run` says, before anything is written.
+        `mode` ("run" or "call") says what may be left out; `n` fixes the samples. Raises as :meth:`run` says, before
+        anything is written.
         """
         if self.structure == RankPartition:
             RankPartition.world()
         given = self.given(door, device, planes)
-        arguments = settle(door, self.signature, given, layout, mode)
+        arguments = settle(door, self.signature, given, layout, mode, n)
         self.check_samples(door, arguments.n)
         bind(self.signature, self.kernels, arguments, self.npartitions, self.partitions or ()).launch(door)
         return arguments.made | {name: given[name] for name in arguments.slots if name in given}
 
-    def _refuse_positions(self, door: str, args: tuple[Any, ...], omissible: str) -> None:
+    def refuse_positions(self, door: str, args: tuple[Any, ...], omissible: str) -> None:
+        """Raise ArgumentError for arguments without a name."""
         if args:
             names = ", ".join(f"{name}=..." for name in self.signature.required(omissible))
             raise ArgumentError(refusal(door, "arguments", f"{len(args)} without a name", "names only",
@@ -143,7 +140,9 @@ class Plan(_core.Runs):
         return {name: value for name, value in planes.items() if name not in self.signature.unread}
 
     def _run(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
-        return self.run_by_name(f"{self.signature.kernel}.run", args, device, layout, planes)
+        door = f"{self.signature.kernel}.run"
+        self.refuse_positions(door, args, "run")
+        return results(self.signature, self.run_planes(door, device, layout, planes, "run"))
 
 
 def results(signature: Signature, planes: dict[str, Any]) -> Any:
