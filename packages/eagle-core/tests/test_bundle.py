@@ -169,7 +169,7 @@ def test_objects_that_do_not_agree(bundle: Path, source: str, facts: list[str]) 
 
 def test_an_object_that_is_no_library(bundle: Path) -> None:
     (bundle / "scale.so").write_bytes(b"not a library")
-    with pytest.raises(ValueError, match=r"scale\.so.*rebuild the bundle"):
+    with pytest.raises(ValueError, match=r"scale\.so.*rebuild the artifact"):
         eagle.load_bundle(bundle)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import math
 import pickle
@@ -38,8 +39,12 @@ def test_structures() -> None:
     for name, structure in named.items():
         assert structure.name == name == repr(structure)
         assert structure == Structure(name) and hash(structure) == hash(Structure(name))
-        again = pickle.loads(pickle.dumps(structure))
-        assert again == structure and type(again) is type(structure)
+        assert copy.copy(structure) is copy.deepcopy(structure) is structure
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            assert pickle.loads(pickle.dumps(structure, protocol)) is structure
+    own = Structure("own")
+    for again in (copy.copy(own), copy.deepcopy(own), pickle.loads(pickle.dumps(own))):
+        assert again == own and type(again) is Structure
     assert len(set(named.values())) == 4
     with pytest.raises(AttributeError, match="no change"):
         HostTeam.name = "x"

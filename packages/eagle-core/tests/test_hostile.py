@@ -24,7 +24,7 @@ import eagle
 from eagle.objects import BadObject, read_object
 from eagle.registry import load_bundle
 from eagle.registry.host import MOST_OBJECT_BYTES
-from eagle.sidecar import MOST_JSON_BYTES
+from eagle.sidecar.files import MOST_JSON_BYTES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs-toolkit: the objects here are ELF")
 
@@ -38,7 +38,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("hostile")
     for kernel in (kernels.plain, kernels.bins):
         artifact.build_bundle([kernel], root / kernel.name, targets=("host",), cache_dir=root / "cache")
-    return {name: root / name for name in ("plain", "bins", "cache")}
+    artifact.build_bundle([kernels.plain, kernels.integers], root / "pair", targets=("host",), cache_dir=root / "cache")
+    return {name: root / name for name in ("plain", "bins", "pair", "cache")}
 
 
 @pytest.fixture
@@ -83,6 +84,12 @@ def compiled(folder: Path, source: str, *options: str) -> None:
                    check=True)
 
 
+def boot(ran: Path) -> str:
+    """C text of a constructor that makes the file `ran`."""
+    return ('#include <stdio.h>\n'
+            f'__attribute__((constructor)) static void boot(void) {{ fclose(fopen("{ran}", "w")); }}\n')
+
+
 # ---- objects that are not whole, or not for here ---------------------------------------------------------------------
 
 
@@ -96,7 +103,7 @@ def test_every_length_that_is_cut_off_is_seen(code: bytes) -> None:
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.004, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999])
 def test_an_object_that_is_cut_off(bundle: Path, code: bytes, share: float) -> None:
     (bundle / "plain.so").write_bytes(code[:int(share * len(code))])
-    refused(bundle, "plain.so", "rebuild the bundle")
+    refused(bundle, "plain.so", "rebuild the artifact")
 
 
 def test_an_object_whose_end_is_a_hole(bundle: Path, code: bytes) -> None:
@@ -124,7 +131,7 @@ def test_files_of_other_systems_are_left_to_the_loader(bundle: Path) -> None:
     for magic in (b"MZ\x90\0", b"\xcf\xfa\xed\xfe"):
         (bundle / "plain.so").write_bytes(magic + bytes(4096))
         assert read_object(magic + bytes(4096)) is None
-        refused(bundle, "plain.so", "rebuild the bundle")
+        refused(bundle, "plain.so", "rebuild the artifact")
 
 
 def test_segments_that_cannot_be_mapped(code: bytes) -> None:
@@ -218,8 +225,7 @@ def test_libraries_of_the_system_are_whole() -> None:
 ], ids=range(13))
 def test_nothing_of_an_object_that_disagrees_runs(bundle: Path, tmp_path: Path, source: str, facts: list[str]) -> None:
     ran = tmp_path / "ran"
-    compiled(bundle, f'#include <stdio.h>\n{source}__attribute__((constructor)) static void boot(void) '
-                     f'{{ fclose(fopen("{ran}", "w")); }}\n', "-Wno-unused-function")
+    compiled(bundle, source + boot(ran), "-Wno-unused-function")
     refused(bundle, "plain.so", *facts)
     assert not ran.exists()
 
@@ -227,10 +233,40 @@ def test_nothing_of_an_object_that_disagrees_runs(bundle: Path, tmp_path: Path, 
 def test_a_constructor_runs_when_all_agrees(bundle: Path, tmp_path: Path) -> None:
     """So the test above can fail."""
     ran = tmp_path / "ran"
-    compiled(bundle, f'#include <stdio.h>\n{TAG}{SIZES}{ENTRY}__attribute__((constructor)) static void boot(void) '
-                     f'{{ fclose(fopen("{ran}", "w")); }}\n')
+    compiled(bundle, TAG + SIZES + ENTRY + boot(ran))
     load_bundle(bundle)
     assert ran.exists()
+
+
+def gone(sidecar: dict[str, Any]) -> None:
+    sidecar["stages"] = [{"kernel": name, "cells_in": [], "cells_out": [], "recomputed": []}
+                         for name in ("integers", "gone")]
+
+
+@pytest.mark.parametrize(("damage", "facts"), [
+    (lambda folder: (folder / "integers.so").write_bytes(b"\x7fELF"), ["integers.so", "cut off"]),
+    (lambda folder: (folder / "integers.so").write_bytes((folder / "plain.so").read_bytes()),
+     ["integers.so", "'integers_host'"]),
+    (lambda folder: (folder / "integers.json").write_bytes(b"{"), ["integers.json", "no JSON"]),
+    (lambda folder: edit(folder / "integers.json", lambda s: s.update(arg_widths=3)), ["integers.json", "arg_widths"]),
+    (lambda folder: edit(folder / "integers.json", lambda s: s.pop("host_entry")), ["integers.json", "no host_entry"]),
+    (lambda folder: edit(folder / "integers.json", gone), ["manifest.json", "'integers'", "no stage 'gone'"]),
+    (lambda folder: edit(folder / "manifest.json", lambda m: m["plugins"][1].update(sidecar="plain.json",
+                                                                                   artifact="plain.so")),
+     ["manifest.json", "two kernels named 'plain'"]),
+    (lambda folder: None, []),
+], ids=["object", "entry", "text", "key", "no entry", "stage", "name", "none"])
+def test_nothing_of_a_bundle_runs_before_all_of_it_was_checked(
+        built: dict[str, Path], tmp_path: Path, damage: Callable[[Path], Any], facts: list[str]) -> None:
+    """The first kernel is whole, the second is not."""
+    folder, ran = Path(shutil.copytree(built["pair"], tmp_path / "pair")), tmp_path / "ran"
+    compiled(folder, TAG + SIZES + ENTRY + boot(ran))
+    damage(folder)
+    if facts:
+        refused(folder, *facts)
+    else:
+        assert list(load_bundle(folder)) == ["plain", "integers"]
+    assert ran.exists() == (not facts)
 
 
 def test_a_stale_layout(built: dict[str, Path], tmp_path: Path) -> None:

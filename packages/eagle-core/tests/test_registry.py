@@ -23,6 +23,7 @@ from eagle import registry
 from eagle.backends import choosing
 from eagle.errors import BackendUnavailable
 from eagle.registry import KernelRegistry, UnknownPatternError, complete, load_bundle, load_manifest
+from eagle.registry.bundle import forget
 from eagle.registry.memo import Memo
 from eagle.sidecar import validate_sidecar
 
@@ -68,7 +69,7 @@ def test_every_form_loads(forms: dict[str, Path], name: str) -> None:
 def test_folds_are_the_exported_entries(forms: dict[str, Path]) -> None:
     import ctypes
 
-    registry.forget()  # another test may have loaded the same bytes from another folder
+    forget()  # another test may have loaded the same bytes from another folder
     plugin = load_bundle(forms["bins"])["bins"]
     library = ctypes.CDLL(str(forms["bins"] / "bins.so"))
     assert plugin.fold_entries == {"acc": ctypes.cast(library.bins__fold_acc_host, ctypes.c_void_p).value}
@@ -102,7 +103,7 @@ def test_a_cell_no_stage_has_is_named(own: Any) -> None:
 
 
 def test_a_repeat_shares_the_code_and_nothing_else(own: Any, tmp_path: Path) -> None:
-    registry.forget()
+    forget()
     folder = own("total")
     one, two = load_bundle(folder)["total"], load_bundle(folder)["total"]
     assert one is not two and one._keepalive == two._keepalive and one.host_entry == two.host_entry
@@ -147,7 +148,7 @@ def test_a_replaced_object_is_not_the_old_one(forms: dict[str, Path], tmp_path: 
 
 
 def test_threads_load_one_bundle(forms: dict[str, Path]) -> None:
-    registry.forget()
+    forget()
     entries: list[int] = []
     threads = [threading.Thread(target=lambda: entries.append(load_bundle(forms["plain"])["plain"].host_entry))
                for _ in range(8)]
@@ -170,18 +171,14 @@ def test_a_forked_child_loads(forms: dict[str, Path]) -> None:
 
 def test_the_memo_is_bounded() -> None:
     memo: Memo[int] = Memo(3)
-    made: list[int] = []
-
-    def make(number: int) -> int:
-        made.append(number)
-        return number
-
+    kept = []
     for number in (1, 2, 3, 1, 4, 1, 2):  # 2 is the oldest when 4 comes
-        assert memo.get(b"%d" % number, lambda: make(number)) == number  # noqa: B023
-    assert made == [1, 2, 3, 4, 2] and len(memo) == 3
-    with pytest.raises(ZeroDivisionError):
-        memo.get(b"bad", lambda: 1 // 0)
-    assert len(memo) == 3
+        if memo.find(b"%d" % number) is None:
+            assert memo.keep(b"%d" % number, number) == number
+            kept.append(number)
+    assert kept == [1, 2, 3, 4, 2] and len(memo) == 3
+    assert memo.find(b"3") is None and memo.find(b"4") == 4
+    assert memo.keep(b"4", 5) == 4  # the first one stays
 
 
 def test_legacy_bundles_are_told_apart(own: Any) -> None:

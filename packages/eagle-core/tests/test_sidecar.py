@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from eagle import sidecar
-from eagle.sidecar import LaneSpace, LaunchDecl, ParamSpec, declaration, validate_sidecar
+from eagle.sidecar import LaneSpace, LaunchDecl, ParamSpec, validate_sidecar
+from eagle.sidecar.declaration import declaration
 
 LANES = {"axes": [{"label": "row", "extent": None}, {"label": "col", "extent": 8}], "group": 1}
 

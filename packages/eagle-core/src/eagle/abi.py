@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eagle.errors import BufferRefused, refusal, shown
+from eagle.errors import REBUILD, BufferRefused, refusal, shown
 
 __all__ = ["ABI_TAG_V1", "ABI_TAG_V2", "ABI_VERSION", "ACCEPTED_ABI_TAGS", "DEVICE_CPU", "DEVICE_CUDA", "GREF_DTYPE",
            "HANDLE_DTYPE", "LAYOUT_FIELDS", "LAYOUT_SIZES", "LAYOUT_SYMBOL", "TAG_SYMBOL", "abi_version_of",
@@ -68,7 +68,7 @@ def check_exports(door: str, artifact: str, tag: str, sizes: Sequence[int]) -> N
     Raises ValueError that names the artifact and the first field that differs.
     """
     if tag != ABI_TAG_V2:
-        raise ValueError(refusal(door, artifact, f"the ABI tag {shown(tag)}", repr(ABI_TAG_V2), "rebuild the artifact"))
+        raise ValueError(refusal(door, artifact, f"the ABI tag {shown(tag)}", repr(ABI_TAG_V2), REBUILD))
     if len(sizes) != len(LAYOUT_SIZES):
         raise ValueError(refusal(door, artifact, f"{len(sizes)} sizes in {LAYOUT_SYMBOL}", f"{len(LAYOUT_SIZES)}",
                                  "rebuild the artifact with headers of this ABI"))

@@ -9,7 +9,7 @@ import numpy as np
 
 from eagle.errors import refusal, shown
 
-__all__ = ["PLANE_DTYPES", "SCALAR_TYPES", "np_dtype"]
+__all__ = ["INT64_MAX", "PLANE_DTYPES", "SCALAR_TYPES", "np_dtype"]
 
 
 def __dir__() -> list[str]:
@@ -18,6 +18,9 @@ def __dir__() -> list[str]:
 
 #: What an artifact can be built in: the type of its Real planes and uniforms.
 SCALAR_TYPES = ("float64", "float32", "softdouble")
+
+#: What counts, extents, indices and addresses are at most.
+INT64_MAX = 2**63 - 1
 
 #: Every dtype a plane can be declared with, by its wire name.
 PLANE_DTYPES = {name: np.dtype(name) for name in ("float64", "float32", "int64", "int32", "uint32", "bool")}

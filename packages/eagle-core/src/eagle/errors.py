@@ -9,7 +9,10 @@ a refusal.
 from __future__ import annotations
 
 __all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "LayoutError", "OutOfBounds",
-           "PerformanceWarning", "out_of_bounds", "refusal", "shown"]
+           "PerformanceWarning", "REBUILD", "out_of_bounds", "refusal", "shown"]
+
+#: The next step where what a producer wrote is malformed.
+REBUILD = "rebuild the artifact"
 
 
 def __dir__() -> list[str]:

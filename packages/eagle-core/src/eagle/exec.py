@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from eagle import _core, backends
 from eagle.abi import ABI_TAG_V1, ABI_TAG_V2, LAYOUT_FIELDS, LAYOUT_SIZES, LAYOUT_SYMBOL
+from eagle.dtypes import INT64_MAX
 from eagle.errors import BackendUnavailable, refusal, shown
 
 __all__ = ["ABI_TAG_V1", "ABI_TAG_V2", "ACCESS_CLASSES", "DeviceGroup", "DeviceKernel", "HostTeam", "LAYOUT_SYMBOL",
@@ -25,7 +26,6 @@ def __dir__() -> list[str]:
 
 
 MOST_THREADS = 1024
-MOST = 2**63 - 1
 MOST_BLOCK = 2**32 - 1
 
 LINE = 8  # float64 values of a cache line: a tile is a multiple
@@ -76,7 +76,7 @@ class Structure:
         return hash(self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name,)
+        return _structure, (type(self), self.name)
 
 
 class _HostTeam(Structure):
@@ -137,7 +137,7 @@ class _DeviceKernel(Structure):
         """The blocks of `block` threads that `count` lanes take, 0 for none. ValueError for a block below 1."""
         door = "DeviceKernel.grid"
         threads = _integer(door, "block", block, least=1, most=MOST_BLOCK)
-        return -(-max(_integer(door, "count", count, least=-MOST), 0) // threads)
+        return -(-max(_integer(door, "count", count, least=-INT64_MAX), 0) // threads)
 
 
 class _RankPartition(Structure):
@@ -193,6 +193,11 @@ DeviceGroup = _DeviceGroup("device_group")
 
 ACCESS_CLASSES = ("sample_local", "cross_sample_read", "cross_sample_write", "mapreduce")
 _STRUCTURES = {structure.name: structure for structure in (DeviceKernel, HostTeam, RankPartition, DeviceGroup)}
+
+
+def _structure(kind: type[Structure], name: str) -> Structure:
+    """What a copy or a pickle of a structure gives: the one of this module, where it has that name."""
+    return _STRUCTURES.get(name) or kind(name)
 
 
 def check_placement(access: str, structure: Structure | str, npartitions: int = 1, *,
@@ -325,7 +330,7 @@ def checking() -> Iterator[None]:
 # ---- arguments -------------------------------------------------------------------------------------------------------
 
 
-def _integer(door: str, argument: str, value: Any, least: int = 0, most: int = MOST) -> int:
+def _integer(door: str, argument: str, value: Any, least: int = 0, most: int = INT64_MAX) -> int:
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise TypeError(refusal(door, argument, shown(value), "an integer", "convert it first"))
     number = operator.index(value)
@@ -338,7 +343,7 @@ def _partition(door: str, value: Any) -> Partition:
     """A range within its samples; one of no samples, or fewer, is empty."""
     if not isinstance(value, tuple) or len(value) != 3:
         raise TypeError(refusal(door, "partition", shown(value), "a Partition", "pass Partition(base, count, n)"))
-    part = Partition(*(_integer(door, "partition", number, least=-MOST) for number in value))
+    part = Partition(*(_integer(door, "partition", number, least=-INT64_MAX) for number in value))
     if part.count > 0 and not 0 <= part.base <= part.n_samples - part.count:
         raise ValueError(refusal(door, "partition", shown(part), "a range within its samples",
                                  "pass Partition(base, count, n) with base + count <= n"))

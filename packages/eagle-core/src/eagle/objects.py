@@ -2,22 +2,22 @@
 """Reading a shared object's file before the loader does: is it whole, made for this machine, and what it exports.
 
 Loading runs code of the object, and the loader crashes on a file that ends early. So everything that can be told from
-the bytes is told from the bytes. ELF only; the files of other systems are left to their loaders.
+the bytes is told from the bytes. ELF of 64 bits, little-endian, only: boxes hold 64-bit pointers and planes are
+little-endian. The files of other systems are left to their loaders.
 """
 
 from __future__ import annotations
 
 import platform
 import struct
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 __all__ = ["BadObject", "Object", "Segment", "Symbol", "read_object"]
 
 FOREIGN_MAGIC = (b"MZ", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe")  # PE, Mach-O
-MACHINES = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "ppc64le": 21, "riscv64": 243, "s390x": 22,
-            "loongarch64": 258}  # of 64 bits
+MACHINES = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "ppc64le": 21, "riscv64": 243, "loongarch64": 258}
+WIDE, LITTLE = 2, 1  # an object of 64 bits, little-endian
 DYNAMIC_LIBRARY = 3
 LOAD, DYNAMIC, READ_ONLY_LATER = 1, 2, 0x6474E552  # kinds of program headers
 EXECUTABLE, WRITABLE, READABLE = 1, 2, 4
@@ -29,6 +29,8 @@ RELR = 36
 CALLED = ((INIT_ARRAY, INIT_ARRAYSZ), (FINI_ARRAY, FINI_ARRAYSZ))  # tables of functions that load and unload call
 NO_BITS, ABSOLUTE = 8, 0xFFF1
 RELATIVE = {62: (8, 37), 183: (1027, 1032)}  # machine: relocations to an address of the object, and by a function of it
+# Rows of tables: of dynamic data, of relocations, of symbols.
+ENTRY, RELOCATION, SYMBOL = struct.Struct("<QQ"), struct.Struct("<QQq"), struct.Struct("<IBBHQQ")
 FUNCTION_TYPES, DATA_TYPES = (0, 2, 10), (0, 1)
 MOST_MEMORY = 2**34  # an object that asks for more is damaged
 MOST_SYMBOLS = 2**20
@@ -107,75 +109,61 @@ def read_object(data: bytes) -> Object | None:
 
 
 class _Reader:
-    """One pass over an ELF file of this machine's word size and byte order."""
+    """One pass over an ELF file."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.order = "<" if sys.byteorder == "little" else ">"
-        self.wide = struct.calcsize("P") == 8
-        self.word = "Q" if self.wide else "I"
 
     def read(self) -> Object:
         (kind, machine, _, _, programs, sections, _, _, entry_size, count, section_size, section_count,
          _) = self._header()
         if kind != DYNAMIC_LIBRARY:
             raise BadObject(f"an ELF file of type {kind}, no shared object")
-        wanted = MACHINES.get(platform.machine().lower()) if self.wide else None
+        wanted = MACHINES.get(platform.machine().lower())
         if wanted is not None and machine != wanted:
             raise BadObject(f"an object for machine {machine}, not for this one ({platform.machine()}, {wanted})")
         self._check_sections(sections, section_size, section_count)
-        headers = list(self._table(programs, "IIQQQQQQ" if self.wide else "IIIIIIII", entry_size, count,
-                                   "the program headers"))
-        segments, dynamic = self._segments(headers)
+        segments, dynamic = self._segments(self._table(programs, "<IIQQQQQQ", entry_size, count, "the program headers"))
         at_start = segments[0].readable and segments[0].offset == segments[0].address == 0
         self.machine = machine
         self.object = Object(self.data, programs + entry_size * count if at_start else 0, segments, {})
         entries = self._dynamic(dynamic)
-        symbols = self._symbols(entries)
-        if self.wide:
-            self._check_relocations(entries, symbols)
+        self._check_relocations(entries, self._symbols(entries))
         return self.object
 
     def _unpack(self, form: str, offset: int, what: str) -> tuple[int, ...]:
-        form = self.order + form
         if offset < 0 or offset + struct.calcsize(form) > len(self.data):
             raise BadObject(f"{len(self.data)} bytes, cut off before the end of {what}")
         return struct.unpack_from(form, self.data, offset)
 
     def _table(self, offset: int, form: str, size: int, count: int, what: str) -> Iterator[tuple[int, ...]]:
-        if size != struct.calcsize(self.order + form):
+        if size != struct.calcsize(form):
             raise BadObject(f"{what} of {size} bytes an entry")
         if count and offset + size * count > len(self.data):
             raise BadObject(f"{len(self.data)} bytes, cut off before the end of {what}")
         return (self._unpack(form, offset + i * size, what) for i in range(count))
 
     def _header(self) -> tuple[int, ...]:
-        ident = self._unpack("16B", 0, "the header")
-        if (ident[4], ident[5]) != (2 if self.wide else 1, 1 if sys.byteorder == "little" else 2):
+        ident = self._unpack("<16B", 0, "the header")
+        if (ident[4], ident[5]) != (WIDE, LITTLE):
             bits, order = {1: "32", 2: "64"}.get(ident[4], "?"), {1: "little", 2: "big"}.get(ident[5], "?")
-            raise BadObject(f"an object of {bits} bits, {order}-endian, "
-                            f"not of {64 if self.wide else 32} bits, {sys.byteorder}-endian")
+            raise BadObject(f"an object of {bits} bits, {order}-endian, not of 64 bits, little-endian")
         if ident[6] != 1:
             raise BadObject(f"ELF version {ident[6]}")
-        w = self.word
-        return self._unpack(f"HHI{w}{w}{w}IHHHHHH", 16, "the header")
+        return self._unpack("<HHIQQQIHHHHHH", 16, "the header")
 
     def _check_sections(self, offset: int, size: int, count: int) -> None:
         """Nothing loads sections, but they end the file: one that is cut off shows here."""
         if not offset:
             return
-        for section in self._table(offset, "IIQQQQIIQQ" if self.wide else "IIIIIIIIII", size, count, "the sections"):
+        for section in self._table(offset, "<IIQQQQIIQQ", size, count, "the sections"):
             if section[1] != NO_BITS and section[4] + section[5] > len(self.data):
                 raise BadObject(f"{len(self.data)} bytes, cut off before the end of a section")
 
-    def _segments(self, headers: list[tuple[int, ...]]) -> tuple[tuple[Segment, ...], tuple[int, int]]:
+    def _segments(self, headers: Iterable[tuple[int, ...]]) -> tuple[tuple[Segment, ...], tuple[int, int]]:
         segments: list[Segment] = []
         dynamic: list[tuple[int, int]] = []
-        for header in headers:
-            if self.wide:
-                kind, flags, offset, address, _, file_bytes, memory_bytes, align = header
-            else:
-                kind, offset, address, _, file_bytes, memory_bytes, flags, align = header
+        for kind, flags, offset, address, _, file_bytes, memory_bytes, align in headers:
             if kind in (LOAD, DYNAMIC) and offset + file_bytes > len(self.data):
                 raise BadObject(f"{len(self.data)} bytes, cut off before the end of a segment")
             if kind == DYNAMIC:
@@ -194,10 +182,9 @@ class _Reader:
 
     def _dynamic(self, place: tuple[int, int]) -> dict[int, int]:
         address, size = place
-        form = self.order + self.word * 2
-        raw = self.object.read(address, size - size % struct.calcsize(form), "dynamic data")
+        raw = self.object.read(address, size - size % ENTRY.size, "dynamic data")
         entries: dict[int, int] = {}
-        for tag, value in struct.iter_unpack(form, raw):
+        for tag, value in ENTRY.iter_unpack(raw):
             if tag == 0:
                 break
             entries[tag] = value
@@ -221,7 +208,7 @@ class _Reader:
     def _check_relocations(self, dynamic: dict[int, int], symbols: int) -> None:
         """The loader writes where they say, and calls what they name."""
         relative, by_function = RELATIVE.get(self.machine, (-1, -1))
-        size = struct.calcsize(self.order + "QQq")
+        size = RELOCATION.size
         if dynamic.get(RELAENT, 0 if RELA in dynamic else size) != size or dynamic.get(PLTREL, RELA) != RELA:
             raise BadObject("relocations of an unknown form")
         if dynamic.get(RELACOUNT, 0) * size > dynamic.get(RELASZ, 0):
@@ -231,7 +218,7 @@ class _Reader:
             raw = self.object.read(dynamic.get(table, 0), dynamic.get(length, 0))
             if len(raw) % size or len(raw) // size > MOST_SYMBOLS:
                 raise BadObject(f"{len(raw)} bytes of relocations")
-            for offset, info, addend in struct.iter_unpack(self.order + "QQq", raw):
+            for offset, info, addend in RELOCATION.iter_unpack(raw):
                 kind = info & 0xFFFFFFFF
                 if not self._in_memory(offset, 8, WRITABLE) or 0 < symbols <= info >> 32:
                     raise BadObject("a relocation of what is not there")
@@ -248,17 +235,14 @@ class _Reader:
         """Fills in the symbols others may use, and returns how many there are of any kind, 0 when it is not told."""
         if not {STRTAB, STRSZ, SYMTAB} <= dynamic.keys() or not {GNU_HASH, HASH} & dynamic.keys():
             raise BadObject("an object without exported symbols")
-        form = self.order + ("IBBHQQ" if self.wide else "IIIBBH")
-        if dynamic.get(SYMENT) != struct.calcsize(form):
+        if dynamic.get(SYMENT) != SYMBOL.size:
             raise BadObject(f"symbols of {dynamic.get(SYMENT)} bytes")
         count = self._count_gnu(dynamic[GNU_HASH]) if GNU_HASH in dynamic else self._words(dynamic[HASH], 2)[1]
         if count > MOST_SYMBOLS:
             raise BadObject(f"{count} symbols, more than {MOST_SYMBOLS}")
         names = self.object.read(dynamic[STRTAB], dynamic[STRSZ], "the names of symbols")
-        raw = self.object.read(dynamic[SYMTAB], count * struct.calcsize(form), "the symbols")
-        for values in struct.iter_unpack(form, raw):
-            name, info, _, section, address, size = values if self.wide else (
-                values[0], values[3], values[4], values[5], values[1], values[2])
+        raw = self.object.read(dynamic[SYMTAB], count * SYMBOL.size, "the symbols")
+        for name, info, _, section, address, size in SYMBOL.iter_unpack(raw):
             end = names.find(b"\0", name, name + LONGEST_NAME)
             if section == 0 or info >> 4 not in (1, 2) or end < 0:  # undefined, local, or without a name
                 continue
@@ -270,14 +254,14 @@ class _Reader:
         return count
 
     def _words(self, address: int, count: int) -> tuple[int, ...]:
-        return struct.unpack(f"{self.order}{count}I", self.object.read(address, 4 * count, "the hash table"))
+        return struct.unpack(f"<{count}I", self.object.read(address, 4 * count, "the hash table"))
 
     def _count_gnu(self, address: int) -> int:
         """The number of symbols, 0 when none is exported: the hash table says it only by where its last chain ends."""
         buckets, first, bloom, _ = self._words(address, 4)
         if not buckets or not bloom or bloom & (bloom - 1) or max(buckets, bloom) > MOST_SYMBOLS:
             raise BadObject("a damaged hash table of symbols")
-        chains = address + 16 + bloom * struct.calcsize(self.word) + 4 * buckets
+        chains = address + 16 + 8 * bloom + 4 * buckets
         heads = self._words(chains - 4 * buckets, buckets)
         if any(0 < head < first for head in heads):
             raise BadObject("a damaged hash table of symbols")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from eagle.errors import refusal, shown
+from eagle.errors import REBUILD, refusal, shown
 
 if TYPE_CHECKING:
     SCHEMA_VERSION: int
@@ -29,10 +29,10 @@ __all__ = ["ACTIVE_COUNT", "ACTIVE_MAP", "ARG_TAGS", "BUFFER_KINDS", "EXEC_REF_K
            "INPUTS", "INPUT_ROLES", "JUMP_SEED",
            "LAUNCH_CERTIFIED_PATTERNS", "MANIFEST_FORMATS", "MASK", "MAX_SCHEMA_VERSION",
            "NEURAL_EXEC_REF_FIELDS", "NEURAL_FORBIDDEN_FIELDS", "NEURAL_REQUIRED_FIELDS", "OUTPUTS", "OUTPUT_ROLES",
-           "PARAMS_SCHEMA", "PARAM_DTYPES", "PER_SAMPLE_ROLES", "RECOGNIZED_PATTERNS", "REBUILD", "RESERVED_DTYPES",
-           "ROLES", "SCATTER_POLICIES", "SCHEMA_VERSION", "STATE_ROLES", "UNIFORM", "WORDS",
+           "PARAMS_SCHEMA", "PARAM_DTYPES", "PER_SAMPLE_ROLES", "RECOGNIZED_PATTERNS", "RESERVED_DTYPES",
+           "ROLES", "SCATTER_POLICIES", "SCHEMA_VERSION", "STATE_ROLES", "UNIFORM", "WIDEST", "WORDS", "cell_plane",
            "check_execution_axis", "check_launch_certified_pattern", "check_schema_version", "classify_arg",
-           "in_our_words", "param_decls", "param_names", "parse_derivative", "validate_roles"]
+           "companion_plane", "in_our_words", "param_decls", "param_names", "parse_derivative", "validate_roles"]
 
 # ---- roles -----------------------------------------------------------------------------------------------------------
 
@@ -74,9 +74,10 @@ _TAG_OF = {"out": "GREF_VEC", "vec_in": "GREF_VEC", "mat_in": "GREF_MAT", "per_s
            MASK: "HANDLE", "wide_in": "WIDE_IN", "wide_out": "WIDE_OUT", "accum_out": "ACCUM_OUT",
            "nsamples": "NSAMPLES", UNIFORM: "UNIFORM"}
 
-REBUILD = "rebuild the artifact"
 LONGEST = 500  # of another's message
 MOST_SLOTS = 2**13
+#: The most components a plane has.
+WIDEST = 2**20
 
 
 def validate_roles(arg_spec: Any, *, name: str, door: str = "eagle.roles.validate_roles") -> None:
@@ -118,6 +119,16 @@ def classify_arg(role: str, name: str, *, vec_mutables: frozenset[str] = frozens
         raise ValueError(refusal("eagle.roles.classify_arg", f"slot {shown(name)}", f"the role {shown(role)}",
                                  f"one of {sorted(ROLES)}", "upgrade eagle-core, or rebuild the artifact"))
     return tag
+
+
+def cell_plane(cell: str, column: int, columns: int) -> str:
+    """The slot of a column of a reduction over samples."""
+    return cell if columns == 1 else f"{cell}_{column}"
+
+
+def companion_plane(plane: str) -> str:
+    """The slot of what the rows of a sum have lost."""
+    return f"{plane}_comp"
 
 
 # ---- params ----------------------------------------------------------------------------------------------------------

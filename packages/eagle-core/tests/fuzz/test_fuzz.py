@@ -27,7 +27,8 @@ from eagle.exec import HostTeam
 from eagle.objects import BadObject, read_object
 from eagle.plan import plan
 from eagle.registry import load_bundle
-from eagle.sidecar import declaration, parse_sidecar
+from eagle.sidecar.declaration import declaration
+from eagle.sidecar.validate import parse_sidecar
 
 CASES = int(os.environ.get("EAGLE_FUZZ_CASES", "800"))
 SEED = int(os.environ.get("EAGLE_FUZZ_SEED", "20240229"))

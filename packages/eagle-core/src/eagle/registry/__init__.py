@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loading artifacts: bundles become plugins that plans take, manifests become registries of kernels."""
 
-from eagle.registry.bundle import complete, forget, load_bundle
+from eagle.registry.bundle import complete, load_bundle
 from eagle.registry.kernels import (
     KernelRegistry,
     PatternLoader,
@@ -10,8 +10,8 @@ from eagle.registry.kernels import (
     register_pattern_loader,
 )
 
-__all__ = ["KernelRegistry", "PatternLoader", "UnknownPatternError", "complete", "forget", "load_bundle",
-           "load_manifest", "register_pattern_loader"]
+__all__ = ["KernelRegistry", "PatternLoader", "UnknownPatternError", "complete", "load_bundle", "load_manifest",
+           "register_pattern_loader"]
 
 
 def __dir__() -> list[str]:

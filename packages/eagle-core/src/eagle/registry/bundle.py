@@ -14,29 +14,30 @@ from typing import Any
 
 from eagle import backends
 from eagle.abi import ABI_TAG_V2
-from eagle.errors import BackendUnavailable, refusal, shown
-from eagle.registry.host import HOST_SUFFIXES, MOST_OBJECT_BYTES, bind_host, holds, library_of
-from eagle.registry.memo import Memo
-from eagle.roles import RESERVED_DTYPES
-from eagle.sidecar import (
-    MANIFEST_NAME,
-    MOST_JSON_BYTES,
-    Entry,
-    as_path,
-    declaration,
-    inside,
-    manifest_of,
-    parse_sidecar,
-    read_bytes,
-    read_manifest,
+from eagle.dtypes import INT64_MAX
+from eagle.errors import REBUILD, BackendUnavailable, refusal, shown
+from eagle.registry.host import (
+    HOST_SUFFIXES,
+    MOST_OBJECT_BYTES,
+    Entries,
+    HostObject,
+    check_host,
+    holds,
+    library_of,
+    open_host,
 )
+from eagle.registry.memo import Memo
+from eagle.roles import RESERVED_DTYPES, cell_plane
+from eagle.sidecar.declaration import declaration
+from eagle.sidecar.files import MOST_JSON_BYTES, as_path, inside, read_bytes
+from eagle.sidecar.validate import MANIFEST_NAME, Entry, manifest_of, parse_sidecar, read_manifest
 
-__all__ = ["complete", "forget", "load_bundle"]
+__all__ = ["complete", "load_bundle"]
 
 DOOR = "eagle.load_bundle"
 MOST_LOADED = 128
 
-_loaded: Memo[SimpleNamespace] = Memo(MOST_LOADED)
+_loaded: Memo[tuple[SimpleNamespace, Entries]] = Memo(MOST_LOADED)
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,17 @@ class _Files:
     format: str
     sidecar: Path
     host_object: Path | None
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel whose files were checked: a fresh plugin without its entries, and its object, or the entries of one that
+    was loaded before from the same bytes.
+    """
+
+    key: bytes
+    plugin: SimpleNamespace
+    code: HostObject | Entries
 
 
 def load_bundle(path: str | os.PathLike[str]) -> dict[str, SimpleNamespace]:
@@ -69,16 +81,15 @@ def load_bundle(path: str | os.PathLike[str]) -> dict[str, SimpleNamespace]:
             raise
         raise FileNotFoundError(refusal(DOOR, shown(os.fspath(folder), 500), "no such folder or file", "a bundle",
                                         "pass its folder")) from None
-    plugins: dict[str, SimpleNamespace] = {}
+    kernels: dict[str, _Kernel] = {}
     for entry in entries:
-        plugin = _load(DOOR, _files_of(manifest, entry))
-        if plugin.name in plugins:
-            raise ValueError(refusal(DOOR, str(manifest), f"two kernels named {shown(plugin.name)}", "each name once",
-                                     "rebuild the bundle"))
-        plugins[plugin.name] = plugin
-    for plugin in plugins.values():
-        _join_stages(DOOR, str(manifest), plugin, plugins)
-    return plugins
+        kernel = _read(DOOR, _files_of(manifest, entry))
+        name = kernel.plugin.name
+        if name in kernels:
+            raise ValueError(refusal(DOOR, str(manifest), f"two kernels named {shown(name)}", "each name once",
+                                     REBUILD))
+        kernels[name] = kernel
+    return _open(DOOR, str(manifest), kernels)
 
 
 def complete(door: str, plugin: Any) -> Any:
@@ -94,7 +105,7 @@ def complete(door: str, plugin: Any) -> Any:
         return plugin
     kernel = getattr(plugin, "kernel", None) or getattr(plugin, "name", None)
     entry = getattr(plugin, "host_entry", None)
-    if not isinstance(entry, int) or not 0 < entry < 2**63:
+    if not isinstance(entry, int) or not 0 < entry <= INT64_MAX:
         return _refuse_guesses(door, plugin, kernel)
     library = library_of(entry)
     files = _Files("", "host", library.path.with_suffix(".json"), library.path) if library is not None else None
@@ -106,24 +117,24 @@ def complete(door: str, plugin: Any) -> Any:
     if not holds(door, library, document.get("host_entry"), entry):
         raise ValueError(refusal(door, str(library.path), "another object than the one that is loaded",
                                  f"the code of kernel {shown(kernel)}", "load it again, with eagle.load_bundle"))
-    full = _load(door, files)
+    first = _read(door, files)
+    later = {stage["kernel"]: _read(door, _beside(door, files.sidecar, library.path, stage["kernel"]))
+             for stage in first.plugin.stages[1:]}
+    full = _open(door, str(files.sidecar), {first.plugin.name: first, **later})[first.plugin.name]
     own = {name: getattr(plugin, name, None) for name in vars(full)} | getattr(plugin, "__dict__", {})
-    keep = (*full._keepalive, *(own["_keepalive"] or ()))
+    stages, keep = full.stage_plugins, (*full._keepalive, *(own["_keepalive"] or ()))
     for name, value in own.items():
         declared = getattr(full, name, None)
         if isinstance(value, dict) and isinstance(declared, dict):
             setattr(full, name, declared | value)
         elif _is_given(value):
             setattr(full, name, value)
-    full._keepalive = keep
-    later = {stage["kernel"]: _load(door, _beside(door, files.sidecar, library.path, stage["kernel"]))
-             for stage in full.stages[1:]}
-    _join_stages(door, str(files.sidecar), full, {full.kernel: full, **later})
+    full.stage_plugins, full._keepalive = stages or full.stage_plugins, keep
     return full
 
 
 def forget() -> None:
-    """Drops the memo of loaded kernels; for tests."""
+    """Drops the memo of loaded kernels; for tests, and no part of the room's public names."""
     _loaded.forget()
 
 
@@ -149,59 +160,76 @@ def _beside(door: str, sidecar: Path, library: Path, kernel: str) -> _Files:
                   inside(door, there, f"{kernel}{library.suffix}", f"stage {kernel!r}"))
 
 
-def _load(door: str, files: _Files) -> SimpleNamespace:
-    """A fresh plugin of one kernel."""
+def _read(door: str, files: _Files) -> _Kernel:
+    """A kernel, after its sidecar and its object were checked. Nothing of it runs."""
     text = read_bytes(door, files.sidecar, "a sidecar", MOST_JSON_BYTES)
     path = files.host_object
     code = read_bytes(door, path, "the host object", MOST_OBJECT_BYTES) if path is not None else b""
-    key = hashlib.sha256(b"%d %d " % (len(text), len(code)) + text)
-    key.update(code)
-    key.update(repr((files.id, files.format, files.sidecar.name, path and path.name)).encode("utf-8", "surrogatepass"))
-
-    def make() -> SimpleNamespace:
-        sidecar = parse_sidecar(door, files.sidecar, text)
-        plugin = declaration(sidecar)
-        if plugin.abi_tag != ABI_TAG_V2:
-            raise ValueError(refusal(door, str(files.sidecar), f"a legacy artifact, {plugin.abi_tag}", ABI_TAG_V2,
-                                     "rebuild it with hawk"))
-        entry = sidecar.get("host_entry")
-        if entry is None or path is None:
-            raise _device_only(door, files, plugin, entry)
-        bind_host(door, path, code, plugin, entry)
-        return plugin
-
-    kept = _loaded.get(key.digest(), make)
-    shared = {"_keepalive": kept._keepalive}
-    return SimpleNamespace(**{**{name: copy.deepcopy(value) for name, value in vars(kept).items()
-                                 if name not in shared}, **shared})
+    digest = hashlib.sha256(b"%d %d " % (len(text), len(code)) + text)
+    digest.update(code)
+    digest.update(repr((files.id, files.format, files.sidecar.name, path and path.name)).encode("utf-8",
+                                                                                                "surrogatepass"))
+    key = digest.digest()
+    kept = _loaded.find(key)
+    if kept is not None:
+        plugin, entries = kept
+        return _Kernel(key, copy.deepcopy(plugin), entries)
+    sidecar = parse_sidecar(door, files.sidecar, text)
+    plugin = declaration(sidecar)
+    if plugin.abi_tag != ABI_TAG_V2:
+        raise ValueError(refusal(door, str(files.sidecar), f"a legacy artifact, {plugin.abi_tag}", ABI_TAG_V2,
+                                 "rebuild it with hawk"))
+    entry = sidecar.get("host_entry")
+    if entry is None or path is None:
+        raise _device_only(door, files, plugin, entry)
+    return _Kernel(key, plugin, check_host(door, path, code, plugin, entry))
 
 
 def _device_only(door: str, files: _Files, plugin: SimpleNamespace, entry: str | None) -> Exception:
     """The refusal of a kernel without a host entry, which needs a backend that loads its format."""
     if files.format == "host" or (entry is not None and files.host_object is None):
         found = "no host_entry" if entry is None else f"host_entry {entry!r} and no host object beside the device's"
-        return ValueError(refusal(door, str(files.sidecar), found, "a host object and its entry", "rebuild the bundle"))
+        return ValueError(refusal(door, str(files.sidecar), found, "a host object and its entry", REBUILD))
     kind = backends.for_format(files.format)
     return BackendUnavailable(refusal(door, f"kernel {plugin.name!r}", f"a {files.format} object and no host object",
                                      "a host object; this version loads no other",
                                      f"build it with targets=(\"host\",) as well as for {kind}"))
 
 
-def _join_stages(door: str, where: str, plugin: SimpleNamespace, plugins: Mapping[str, SimpleNamespace]) -> None:
-    """Give a split kernel the plugins of its stages, itself first, and check that they hold its cells."""
-    if not plugin.stages:
-        return
+# ---- all kernels of a bundle -----------------------------------------------------------------------------------------
+
+
+def _open(door: str, where: str, kernels: Mapping[str, _Kernel]) -> dict[str, SimpleNamespace]:
+    """The plugins of kernels that were all read, with their entries and stages. The only place where code of theirs
+    begins to run.
+    """
+    plugins = {name: kernel.plugin for name, kernel in kernels.items()}
+    for plugin in plugins.values():
+        _check_stages(door, where, plugin, plugins)
+    for kernel in kernels.values():
+        plugin, entries = kernel.plugin, kernel.code
+        if isinstance(entries, HostObject):
+            _, entries = _loaded.keep(kernel.key, (copy.deepcopy(plugin), open_host(door, entries)))
+        plugin.host_entry, plugin.fold_entries = entries.entry, dict(entries.folds)
+        plugin._keepalive = (entries.module,)
+    for plugin in plugins.values():
+        plugin.stage_plugins = tuple(plugins[stage["kernel"]] for stage in plugin.stages)
+    return plugins
+
+
+def _check_stages(door: str, where: str, plugin: SimpleNamespace, plugins: Mapping[str, SimpleNamespace]) -> None:
+    """Refuse a split kernel whose stages are not all there, or do not hold its cells."""
     names = [stage["kernel"] for stage in plugin.stages]
     for name in names:
         if name not in plugins:
             raise ValueError(refusal(door, f"{where}, kernel {plugin.name!r}", f"no stage {shown(name)}",
-                                     f"all of {names}", "rebuild the bundle"))
+                                     f"all of {names}", REBUILD))
     slots = {slot for name in names for _, slot in plugins[name].arg_spec}
-    for cell in (*plugin.cells, *plugin.keyed):
-        if not slots & {cell, f"{cell}_0"}:
+    held = [(cell, cell_plane(cell, 0, spec["columns"])) for cell, spec in plugin.cells.items()]
+    for cell, plane in (*held, *((name, name) for name in plugin.keyed)) if names else ():
+        if plane not in slots:
             raise ValueError(refusal(door, f"{where}, kernel {plugin.name!r}", f"the cell {shown(cell)}",
-                                     "a slot of a stage", "rebuild the bundle"))
-    plugin.stage_plugins = tuple(plugins[name] for name in names)
+                                     "a slot of a stage", REBUILD))
 
 
 # ---- plugins of others -----------------------------------------------------------------------------------------------

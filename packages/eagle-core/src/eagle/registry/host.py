@@ -14,17 +14,16 @@ from types import SimpleNamespace
 
 from eagle import _core, backends
 from eagle.abi import LAYOUT_SIZES, LAYOUT_SYMBOL, TAG_SYMBOL, check_exports
-from eagle.errors import BackendUnavailable, refusal
+from eagle.errors import REBUILD, BackendUnavailable, refusal
 from eagle.objects import BadObject, Object, read_object
-from eagle.sidecar import read_bytes
+from eagle.sidecar.files import read_bytes
 
-__all__ = ["HOST_SUFFIXES", "MOST_OBJECT_BYTES", "Library", "bind_host", "fold_symbol", "holds",
-           "library_of"]
+__all__ = ["HOST_SUFFIXES", "MOST_OBJECT_BYTES", "Entries", "HostObject", "Library", "check_host", "fold_symbol",
+           "holds", "library_of", "open_host"]
 
 HOST_SUFFIXES = (".so", ".dylib", ".dll")
 MOST_OBJECT_BYTES = 256 * 2**20
 SMALLEST_PAGE = 4096
-REBUILD = "rebuild the bundle"
 
 
 def fold_symbol(kernel: str, target: str) -> str:
@@ -32,29 +31,48 @@ def fold_symbol(kernel: str, target: str) -> str:
     return f"{kernel}__fold_{target}_host"
 
 
-def bind_host(door: str, path: Path, data: bytes, plugin: SimpleNamespace, entry: str) -> None:
-    """Load the host object at `path`, whose content is `data`, and put its entries on `plugin`.
+@dataclass(frozen=True)
+class HostObject:
+    """The host object of a kernel, whose bytes were checked; nothing of it ran."""
 
-    Nothing of it runs before it is whole, for this machine, of this build's ABI, and exports `entry` and a fold entry
-    for each companion's target. Raises ValueError naming the file and what disagrees, BackendUnavailable.
+    path: Path
+    found: Object | None  #: None for a format of another system, which is checked when it is open
+    entry: str
+    folds: dict[str, str]  #: target of a companion to the entry that folds it
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The addresses of an open object's entries, and what keeps it open."""
+
+    entry: int
+    folds: dict[str, int]
+    module: _core.Module
+
+
+def check_host(door: str, path: Path, data: bytes, plugin: SimpleNamespace, entry: str) -> HostObject:
+    """The host object at `path`, whose content is `data`: whole, for this machine, of this build's ABI, exporting
+    `entry` and a fold entry for each companion's target. Raises ValueError naming the file and what disagrees.
     """
-    targets = sorted(set(plugin.companions.values()))
-    symbols = [entry, *(fold_symbol(plugin.kernel, target) for target in targets)]
+    folds = {target: fold_symbol(plugin.kernel, target) for target in sorted(set(plugin.companions.values()))}
     found = _read(door, path, data)
     if found is not None:
-        _check(door, path, found, symbols)
+        _check(door, path, found, [entry, *folds.values()])
+    return HostObject(path, found, entry, folds)
+
+
+def open_host(door: str, host: HostObject) -> Entries:
+    """Load a checked object. Raises ValueError naming the file where the system does not, BackendUnavailable."""
     backend = backends.host()
     try:
-        module, addresses = _load(backend, path, found, symbols)
-        if found is None:
-            check_exports(door, str(path), *_exports(module))
+        module, (entry, *folds) = _load(backend, host.path, host.found, [host.entry, *host.folds.values()])
+        if host.found is None:
+            check_exports(door, str(host.path), *_exports(module))
     except BackendUnavailable:
         raise
     except (RuntimeError, IndexError) as error:
-        raise ValueError(refusal(door, str(path), str(error), "a host object of this kernel", REBUILD)) from None
-    plugin.host_entry, *folds = addresses
-    plugin.fold_entries = dict(zip(targets, folds, strict=True))
-    plugin._keepalive = (module,)
+        raise ValueError(refusal(door, str(host.path), str(error), "a host object of this kernel", REBUILD)) from None
+    return Entries(entry, dict(zip(host.folds, folds, strict=True)), module)
 
 
 def holds(door: str, library: Library, symbol: str | None, address: int) -> bool:

@@ -11,16 +11,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from eagle import backends, roles
-from eagle.errors import BackendUnavailable, refusal, shown
-from eagle.sidecar import (
-    Entry,
-    as_path,
-    check_blocks,
-    check_head,
-    manifest_entries,
-    manifest_of,
-    read_json,
-)
+from eagle.errors import REBUILD, BackendUnavailable, refusal, shown
+from eagle.sidecar.files import as_path, read_json
+from eagle.sidecar.validate import Entry, check_blocks, check_head, manifest_entries, manifest_of
 
 __all__ = ["ENTRY_POINTS", "KernelRegistry", "PatternLoader", "UnknownPatternError", "load_manifest",
            "register_pattern_loader"]
@@ -123,7 +116,7 @@ def load_manifest(path: str | os.PathLike[str]) -> Any:
     check_head(DOOR, str(manifest), document, kind="manifest")
     pattern = document.get("pattern") or "pure"
     if not isinstance(pattern, str):
-        raise ValueError(refusal(DOOR, f"{manifest}, key 'pattern'", shown(pattern), "a text", "rebuild the bundle"))
+        raise ValueError(refusal(DOOR, f"{manifest}, key 'pattern'", shown(pattern), "a text", REBUILD))
     loader = _loader_of(pattern)
     if loader is None and pattern not in roles.LAUNCH_CERTIFIED_PATTERNS:
         raise UnknownPatternError(refusal(DOOR, f"{manifest}, key 'pattern'", f"{shown(pattern)}, without a loader",

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from typing import Generic, TypeVar
 
 __all__ = ["Memo"]
@@ -14,8 +13,8 @@ Value = TypeVar("Value")
 
 
 class Memo(Generic[Value]):
-    """The last `most` values by key, for module-level use. A race makes a value twice and keeps one; a forked child
-    keeps the values and gets a lock of its own.
+    """The last `most` values by key, for module-level use. A forked child keeps the values and gets a lock of its
+    own.
     """
 
     def __init__(self, most: int) -> None:
@@ -28,13 +27,15 @@ class Memo(Generic[Value]):
     def _renew_lock(self) -> None:
         self._lock = threading.Lock()
 
-    def get(self, key: bytes, make: Callable[[], Value]) -> Value:
-        """The value of `key`, made when there is none. Errors of `make` pass through and leave nothing."""
+    def find(self, key: bytes) -> Value | None:
+        """The value of `key`, which is then the youngest; None when there is none."""
         with self._lock:
             if key in self._values:
-                self._values[key] = self._values.pop(key)  # the youngest again
-                return self._values[key]
-        value = make()
+                self._values[key] = self._values.pop(key)
+            return self._values.get(key)
+
+    def keep(self, key: bytes, value: Value) -> Value:
+        """The value of `key` from now on: `value`, or what another thread kept before."""
         with self._lock:
             value = self._values.setdefault(key, value)
             while len(self._values) > self.most:

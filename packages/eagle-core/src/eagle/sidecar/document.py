@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from eagle.errors import refusal, shown
-from eagle.roles import REBUILD, validate_roles
+from eagle.dtypes import INT64_MAX
+from eagle.errors import REBUILD, refusal, shown
+from eagle.roles import validate_roles
 
-__all__ = ["MOST", "WIDEST", "Document"]
-
-MOST = 2**63 - 1
-WIDEST = 2**20  # components of a plane
+__all__ = ["Document"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class Document:
         if not holds:
             raise self.bad(key, shown(found), wanted)
 
-    def integer(self, key: str, value: Any, least: int = 0, most: int = MOST) -> int:
+    def integer(self, key: str, value: Any, least: int = 0, most: int = INT64_MAX) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise self.bad(key, shown(value), f"an integer of {least} to {most}")
         return value

@@ -10,14 +10,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
 
-from eagle.errors import refusal, shown
+from eagle.errors import REBUILD, refusal, shown
 
 __all__ = ["MOST_JSON_BYTES", "as_path", "inside", "parse_json", "read_bytes", "read_json"]
 
 MOST_JSON_BYTES = 16 * 2**20
 LONGEST_SHOWN = 500
 DEEPEST = 64
-REBUILD = "rebuild the bundle"
 # Opening a FIFO or a device must not wait, and no child process inherits the file.
 FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 

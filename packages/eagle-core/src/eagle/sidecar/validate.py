@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checking a whole sidecar, and reading one from its file."""
+"""Whole documents, read and checked: the sidecar of a kernel, the manifest of a bundle."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,28 @@ from eagle.roles import (
     parse_derivative,
     validate_roles,
 )
-from eagle.sidecar import launch, planes, stepping, sums
+from eagle.sidecar import keys
 from eagle.sidecar.document import Document
-from eagle.sidecar.files import parse_json, read_json
+from eagle.sidecar.files import inside, parse_json, read_json
 
-__all__ = ["check_head", "parse_sidecar", "read_sidecar", "validate_sidecar"]
+__all__ = ["MANIFEST_NAME", "Entry", "check_blocks", "check_head", "manifest_entries", "manifest_of", "parse_sidecar",
+           "read_manifest", "validate_sidecar"]
 
+MANIFEST_NAME = "manifest.json"
 NEURAL_BLOCK = "neural_block"
+
+
+def check_head(door: str, name: str, document: Mapping[str, Any], *, kind: str) -> int:
+    """The schema version of a sidecar or manifest, after its version, execution axis and ABI were checked."""
+    version = check_schema_version(document, name=name, allow_legacy_version_key=kind == "manifest", door=door)
+    check_execution_axis(document, version, name=name, door=door)
+    check_aether_abi(document, kind=kind, name=name, door=door)
+    if version > 1 and not document.get("pattern"):
+        raise Document(door, name, document).bad("pattern", shown(document.get("pattern")), "a text")
+    return version
+
+
+# ---- sidecars --------------------------------------------------------------------------------------------------------
 
 
 def _pattern(doc: Document) -> None:
@@ -65,37 +82,37 @@ CHECKS: tuple[Callable[[Document], object], ...] = (
     _scalar_type,
     _pattern,
     lambda doc: parse_derivative(doc.meta, name=doc.name, door=doc.door),
-    planes.buffers,
+    keys.buffers,
     _names,
-    lambda doc: planes.role_list(doc, "per_sample", "per_sample"),
-    lambda doc: planes.role_list(doc, "vector_inputs", "vec_in"),
-    lambda doc: planes.role_list(doc, "matrix_inputs", "mat_in"),
-    lambda doc: planes.role_list(doc, "wide_inputs", "wide_in"),
-    lambda doc: planes.role_list(doc, "wide_outputs", "wide_out"),
-    lambda doc: planes.role_list(doc, "accum_outputs", "accum_out"),
-    planes.arg_widths,
-    planes.arg_shapes,
-    planes.arg_dtypes,
-    planes.mat_shapes,
-    planes.mutables,
-    planes.check_uniforms,
-    launch.lane_space,
-    launch.box,
-    launch.block,
-    launch.plane_axes,
-    launch.sorted_inputs,
-    stepping.terminated_readonly,
-    stepping.finish,
-    stepping.steps_facts,
-    stepping.dispatch,
-    stepping.lanes,
-    sums.cells,
-    sums.companions,
-    sums.keyed,
-    sums.stages,
-    sums.adjoint_like,
-    sums.gather_mats,
-    sums.param_planes,
+    lambda doc: keys.role_list(doc, "per_sample", "per_sample"),
+    lambda doc: keys.role_list(doc, "vector_inputs", "vec_in"),
+    lambda doc: keys.role_list(doc, "matrix_inputs", "mat_in"),
+    lambda doc: keys.role_list(doc, "wide_inputs", "wide_in"),
+    lambda doc: keys.role_list(doc, "wide_outputs", "wide_out"),
+    lambda doc: keys.role_list(doc, "accum_outputs", "accum_out"),
+    keys.arg_widths,
+    keys.arg_shapes,
+    keys.arg_dtypes,
+    keys.mat_shapes,
+    keys.mutables,
+    keys.check_uniforms,
+    keys.lane_space,
+    keys.box,
+    keys.block,
+    keys.plane_axes,
+    keys.sorted_inputs,
+    keys.terminated_readonly,
+    keys.finish,
+    keys.steps_facts,
+    keys.dispatch,
+    keys.lanes,
+    keys.cells,
+    keys.companions,
+    keys.keyed,
+    keys.stages,
+    keys.adjoint_like,
+    keys.gather_mats,
+    keys.param_planes,
 )
 
 
@@ -113,17 +130,11 @@ def validate_sidecar(meta: Mapping[str, Any], *, name: str,
     return meta
 
 
-def read_sidecar(door: str, path: Path) -> dict[str, Any]:
-    """A kernel's sidecar, with every key checked. Raises ValueError naming the file and the key, FileNotFoundError."""
-    return _checked(door, path, read_json(door, path))
-
-
 def parse_sidecar(door: str, path: Path, data: bytes) -> dict[str, Any]:
-    """:func:`read_sidecar` of bytes that were read before."""
-    return _checked(door, path, parse_json(door, path, data))
-
-
-def _checked(door: str, path: Path, document: dict[str, Any]) -> dict[str, Any]:
+    """A kernel's sidecar in `data`, the content of `path`, with every key checked. Raises ValueError naming the file
+    and the key.
+    """
+    document = parse_json(door, path, data)
     doc = Document(door, str(path), document)
     check_head(door, str(path), document, kind="sidecar")
     check_launch_certified_pattern(document.get("pattern"), subject=str(path), door=door)
@@ -138,11 +149,63 @@ def _checked(door: str, path: Path, document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def check_head(door: str, name: str, document: Mapping[str, Any], *, kind: str) -> int:
-    """The schema version of a sidecar or manifest, after its version, execution axis and ABI were checked."""
-    version = check_schema_version(document, name=name, allow_legacy_version_key=kind == "manifest", door=door)
-    check_execution_axis(document, version, name=name, door=door)
-    check_aether_abi(document, kind=kind, name=name, door=door)
-    if version > 1 and not document.get("pattern"):
-        raise Document(door, name, document).bad("pattern", shown(document.get("pattern")), "a text")
-    return version
+# ---- manifests -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An enabled entry of a manifest; the paths are inside its folder, the files need not exist."""
+
+    id: str
+    format: str
+    artifact: Path
+    sidecar: Path
+
+
+def manifest_of(path: Path) -> Path:
+    """The manifest that `path` means: itself, or the one in that folder."""
+    return path / MANIFEST_NAME if os.path.isdir(path) else path
+
+
+def read_manifest(door: str, path: Path) -> list[Entry]:
+    """The enabled entries of a manifest of kernels. Raises ValueError naming the file and the key for anything
+    malformed, FileNotFoundError.
+    """
+    document = read_json(door, path)
+    check_head(door, str(path), document, kind="manifest")
+    roles.check_launch_certified_pattern(document.get("pattern"), subject=str(path), door=door)
+    check_blocks(door, path, document)
+    return manifest_entries(door, path, document)
+
+
+def check_blocks(door: str, path: Path, document: Mapping[str, Any]) -> None:
+    """Neural blocks stand in a manifest of their pattern only. Raises ValueError."""
+    if "blocks" in document and document.get("pattern") != NEURAL_BLOCK:
+        raise Document(door, str(path), document).bad(
+            "blocks", "neural blocks", f"none under pattern {shown(document.get('pattern'))}")
+
+
+def manifest_entries(door: str, path: Path, document: Mapping[str, Any]) -> list[Entry]:
+    """The enabled entries. Raises ValueError naming the file and the key for anything malformed, disabled or not."""
+    doc = Document(door, str(path), document)
+    if "plugins" not in document:
+        raise doc.bad("plugins", "nothing", "a list")
+    entries, ids = [], set()
+    for i, entry in enumerate(doc.items("plugins", document["plugins"])):
+        where = f"plugins[{i}]"
+        doc.table(where, entry)
+        for key in ("id", "artifact", "sidecar", "format"):
+            if entry.get(key) is None:
+                raise doc.bad(f"{where}.{key}", "nothing", "a text")
+        name = doc.text(f"{where}.id", entry["id"])
+        if name in ids:
+            raise doc.bad(f"{where}.id", f"{shown(name)} twice", "each id once")
+        ids.add(name)
+        order = entry.get("order", i)
+        doc.refuse_unless(order == i and not isinstance(order, bool), f"{where}.order", order, str(i))
+        fmt = doc.text(f"{where}.format", entry["format"], roles.MANIFEST_FORMATS)
+        files = [inside(door, path, doc.text(f"{where}.{key}", entry[key]), f"key '{where}.{key}'")
+                 for key in ("artifact", "sidecar")]
+        if doc.flag(f"{where}.enabled", entry.get("enabled", True)):
+            entries.append(Entry(name, fmt, *files))
+    return entries
