@@ -76,8 +76,8 @@ def test_a_sink_on_a_declared_lane_axis() -> None:
     room = np.zeros(16)
     plan.run(x=x, acc=room[:8])
     assert (room[:8] == x.sum(0)).all() and not room[8:].any()
-    for cells in (3, 9):
-        refuses(lambda: plan.run(x=x, acc=np.zeros(cells)), "'acc'", "shape (8,)")  # noqa: B023
+    for bins in (3, 9):
+        refuses(lambda: plan.run(x=x, acc=np.zeros(bins)), "'acc'", "shape (8,)")  # noqa: B023
 
 
 def test_maps_and_offsets_are_checked_at_each_launch(tmp_path: Path) -> None:
@@ -134,6 +134,11 @@ def test_what_was_bound_stays_what_it_was() -> None:
         def refuse(change: str) -> None:
             if change == "read-only":
                 plane.setflags(write=False)
+            elif change == "moves":
+                at, shape = plane.ctypes.data, plane.shape
+                plane.resize(1_000_000, refcheck=False)
+                plane.resize(shape, refcheck=False)
+                assert plane.ctypes.data != at
             else:
                 plane.resize(plane.size // 2 if change == "shrinks" else plane.size * 50, refcheck=False)
             left = plane.copy()
@@ -149,7 +154,8 @@ def test_what_was_bound_stays_what_it_was() -> None:
         bound(keyed.keyed_nodes, "acc_c", np.zeros(large), k=k, x=x, acc=np.zeros(large))(change)
         bound(planes.wide_out, "b", np.zeros(large), x=x)(change)
         bound(cells.total_vector, "s", np.zeros(3), v=np.ones((3, 4)))(change)
-        bound(cells.total, "s", np.zeros(1), x=x)("grows" if change == "shrinks" else change)
+    for change in ("grows", "moves", "read-only"):
+        bound(cells.total, "s", np.zeros(1), x=x)(change)
 
 
 def test_branches_are_counted_once() -> None:

@@ -148,7 +148,6 @@ def _load(door: str, files: _Files) -> SimpleNamespace:
     code = read_bytes(door, path, "the host object", MOST_OBJECT_BYTES) if path is not None else b""
     key = hashlib.sha256(b"%d %d " % (len(text), len(code)) + text)
     key.update(code)
-    key.update(repr((files.id, files.format, files.sidecar.name, path and path.name)).encode("utf-8", "surrogatepass"))
 
     def make() -> SimpleNamespace:
         sidecar = parse_sidecar(door, files.sidecar, text)
