@@ -127,6 +127,11 @@ def test_the_same_bytes_under_other_names_are_shared(own: Any) -> None:
     plugins = load_bundle(folder)
     assert list(plugins) == ["plain"] and plugins["plain"].host_entry == first.host_entry
     assert plugins["plain"]._keepalive == first._keepalive
+    code = (folder / "other.so").read_bytes()
+    assert b"GCC: (" in code  # what the compiler leaves behind, and nothing loads
+    (folder / "other.so").unlink()
+    (folder / "other.so").write_bytes(code.replace(b"GCC: (", b"gcc: ("))
+    assert load_bundle(folder)["plain"]._keepalive != first._keepalive
 
 
 def test_a_repeat_is_fast(forms: dict[str, Path]) -> None:
