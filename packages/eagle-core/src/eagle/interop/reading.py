@@ -81,8 +81,9 @@ def ask(offer: Any, stream: dict[str, int | None]) -> Any:
     try:
         return offer(max_version=(1, 0), **stream)
     except TypeError as error:
+        # One the producer raised for a reason of its own is not to be asked away.
         inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
-        if inside or "keyword" not in str(error) and "max_version" not in str(error):
+        if "max_version" not in str(error) and (inside or "keyword" not in str(error)):
             raise
     return offer(**stream)
 
