@@ -13,7 +13,7 @@ FAKE = 1 << 20  # an address nobody reads
 FLOAT64 = (2, 64, 1)  # type code, bits, lanes
 READ_ONLY = 1
 
-api = ctypes.pythonapi
+api = ctypes.PyDLL(None)  # not ctypes.pythonapi, whose functions others declare too
 api.PyCapsule_New.restype = ctypes.py_object
 api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 api.PyCapsule_GetPointer.restype = ctypes.c_void_p

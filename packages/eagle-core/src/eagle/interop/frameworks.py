@@ -54,7 +54,7 @@ class Adapter:
     def from_cupy(self, a: Any) -> Any:
         """An array of CuPy as one of this framework: zero-copy on the device, else downloaded."""
         if self.cuda and self.name in ORIGINS:
-            return from_dlpack(self.name, a)
+            return on_device(self.name, a)
         return a if self.cuda else self.from_numpy(cupy_module("Adapter.from_cupy").asnumpy(a))
 
     def from_numpy(self, a: np.ndarray[Any, Any]) -> Any:
@@ -65,15 +65,19 @@ class Adapter:
             tensor = import_module("torch").from_numpy(a)
             return tensor.cuda() if self.cuda else tensor
         if self.name == "jax":
-            return from_dlpack(self.name, a, copy=True)
+            with import_module("jax").enable_x64(True):  # or float64 would lose bits
+                return import_module("jax.numpy").array(a, copy=True)
         return cupy_module("Adapter.from_numpy").asarray(a) if self.cuda else a
 
 
-def from_dlpack(framework: str, a: Any, **options: Any) -> Any:
-    """An array of a framework, through DLPack."""
+def on_device(framework: str, a: Any) -> Any:
+    """An array of CuPy as one of a framework, of the same memory."""
     if framework == "tensorflow":
         return import_module("tensorflow").experimental.dlpack.from_dlpack(a.__dlpack__())
-    return import_module("jax.numpy" if framework == "jax" else framework).from_dlpack(a, **options)
+    if framework == "jax":
+        with import_module("jax").enable_x64(True):
+            return import_module("jax.numpy").from_dlpack(a)
+    return import_module(framework).from_dlpack(a)
 
 
 def cupy_module(door: str) -> Any:
