@@ -542,23 +542,6 @@ def test_exports_that_are_refused() -> None:
     assert view.__dlpack_device__() == (1, 0)
 
 
-def test_memory_does_not_grow() -> None:
-    resident = pytest.importorskip("resource", reason="needs-toolkit: no resource module")
-    a = np.zeros(3)
-
-    def exchange(times: int) -> None:
-        for _ in range(times):
-            view = import_buffer(a)
-            view.__dlpack__()
-            np.from_dlpack(view)
-            import_buffer(view)
-
-    exchange(1000)
-    before = resident.getrusage(resident.RUSAGE_SELF).ru_maxrss
-    exchange(100_000)
-    assert resident.getrusage(resident.RUSAGE_SELF).ru_maxrss - before < 1024  # KiB
-
-
 def test_threads_share_a_view() -> None:
     producer = Producer(np.arange(100.0))
     shared = [import_buffer(producer)]
