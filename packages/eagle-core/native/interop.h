@@ -22,6 +22,24 @@ struct ViewObject {
 
 extern PyTypeObject* ViewType;
 
+/// Puts the keyword arguments of a call into `values`, one for each of the interned `keywords`. false with TypeError
+/// set.
+template <std::size_t many>
+bool read_keywords(const char* door, PyObject* const* arguments, PyObject* names, PyObject* const (&keywords)[many],
+                   PyObject* (&values)[many]) {
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
+        PyObject* name = PyTuple_GET_ITEM(names, i);
+        std::size_t at = 0;
+        while (at < many && name != keywords[at] && PyUnicode_Compare(name, keywords[at]) != 0) ++at;
+        if (at == many) {
+            PyErr_Format(PyExc_TypeError, "%s: found the unknown keyword %R", door, name);
+            return false;
+        }
+        values[at] = arguments[i];
+    }
+    return true;
+}
+
 /// A view of `buffer`, which came from `origin`. Null with an exception set.
 PyObject* make_view(PyObject* origin, interop::Buffer&& buffer, int64_t stream);
 

@@ -1,5 +1,5 @@
-// import_buffer. Arrays of numpy and objects with DLPack's C functions are read here; every other object, and every
-// refusal of one, goes to eagle.interop.reading.read.
+// import_buffer. Arrays of numpy, views and objects with DLPack's C functions are read here; every other object, and
+// every refusal of one, goes to eagle.interop.reading.read.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "eagle/interop/Import.h"
@@ -23,7 +23,8 @@ using namespace interop;
 constexpr const char* kDoor = "eagle.interop.import_buffer";
 constexpr int64_t kDefaultStream = 1;
 
-PyObject *str_stream, *str_require, *str_assume_writable, *str_exchange, *str_is_neg, *str_module;
+PyObject *str_exchange, *str_is_neg, *str_module;
+PyObject* str_keywords[3];
 
 /// Arrays of jax are shared between computations, so nobody may write them.
 bool is_immutable(PyObject* object) {
@@ -118,6 +119,17 @@ std::optional<Buffer> read_exchange(PyObject* object) {
     }
 }
 
+// ---- views ----------------------------------------------------------------------------------------------------------
+
+/// What a view of host memory hands on: the same memory, as writable as its versioned export.
+Buffer read_view(const ViewObject* view) {
+    Buffer buffer = view->buffer;
+    buffer.access = buffer.writable() ? Access::ReadWrite : Access::ReadOnly;
+    buffer.immutable = false;
+    if (!buffer.share) buffer.share = share_in(view->origin);
+    return buffer;
+}
+
 // ---- everything else ------------------------------------------------------------------------------------------------
 
 /// eagle.interop.reading.read(object, stream, assume_writable)
@@ -156,29 +168,20 @@ PyObject* read_any(PyObject* object, PyObject* stream, bool assume) {
             if (stream != Py_None) throw Refused("stream", "one", "None", "a CPU buffer takes no stream");
             return read_numpy(object);
         });
-    if (stream == Py_None)
+    if (stream == Py_None) {
+        if (Py_IS_TYPE(object, ViewType) && on_host(reinterpret_cast<ViewObject*>(object)->buffer))
+            return view_from(object, 0, assume, [&] { return read_view(reinterpret_cast<ViewObject*>(object)); });
         if (std::optional<Buffer> buffer = read_exchange(object))
             return view_from(object, 0, assume, [&] { return std::move(*buffer); });
+    }
     return read_closely(object, stream, assume);
 }
 
-bool same(PyObject* name, PyObject* keyword) { return name == keyword || PyUnicode_Compare(name, keyword) == 0; }
-
 PyObject* import_buffer(PyObject*, PyObject* const* args, Py_ssize_t given, PyObject* names) {
-    PyObject *stream = Py_None, *require = Py_None, *assume = Py_False;
     if (given != 1) return PyErr_Format(PyExc_TypeError, "%s: found %zd positional arguments, wanted 1", kDoor, given);
-    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
-        PyObject* name = PyTuple_GET_ITEM(names, i);
-        if (same(name, str_stream))
-            stream = args[given + i];
-        else if (same(name, str_require))
-            require = args[given + i];
-        else if (same(name, str_assume_writable))
-            assume = args[given + i];
-        else
-            return PyErr_Format(PyExc_TypeError, "%s: found the keyword %R, wanted stream, require or assume_writable",
-                                kDoor, name);
-    }
+    PyObject* values[] = {Py_None, Py_None, Py_False};
+    if (!read_keywords(kDoor, args + given, names, str_keywords, values)) return nullptr;
+    const auto [stream, require, assume] = values;
     if (!PyBool_Check(assume))
         return PyErr_Format(PyExc_TypeError, "%s: assume_writable: found %.200s, wanted a bool", kDoor,
                             Py_TYPE(assume)->tp_name);
@@ -318,6 +321,7 @@ int has_moved(ViewObject* view) {
     };
     try {
         if (PyArray_Check(origin)) return differs(read_numpy(origin));
+        if (Py_IS_TYPE(origin, ViewType)) return has_moved(reinterpret_cast<ViewObject*>(origin));
         if (const std::optional<Buffer> now = read_exchange(origin)) return differs(*now);
     } catch (const Refused&) {
         return 1;
@@ -332,14 +336,14 @@ int has_moved(ViewObject* view) {
 }
 
 bool add_imports(PyObject* module) {
-    str_stream = PyUnicode_InternFromString("stream");
-    str_require = PyUnicode_InternFromString("require");
-    str_assume_writable = PyUnicode_InternFromString("assume_writable");
+    constexpr const char* keywords[] = {"stream", "require", "assume_writable"};
+    for (std::size_t i = 0; i < std::size(keywords); ++i)
+        if (!(str_keywords[i] = PyUnicode_InternFromString(keywords[i]))) return false;
     str_exchange = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
     str_is_neg = PyUnicode_InternFromString("is_neg");
     str_module = PyUnicode_InternFromString("__module__");
-    return str_stream && str_require && str_assume_writable && str_exchange && str_is_neg && str_module &&
-           add_names(module) && PyModule_AddFunctions(module, functions) == 0;
+    return str_exchange && str_is_neg && str_module && add_names(module) &&
+           PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace eagle::core

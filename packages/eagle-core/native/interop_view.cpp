@@ -23,6 +23,7 @@ namespace {
 using namespace interop;
 
 PyObject* buffer_refused = nullptr;
+PyObject* str_keywords[4];  // of __dlpack__
 
 constexpr const char* kLegacyName = "dltensor";
 constexpr const char* kVersionedName = "dltensor_versioned";
@@ -164,17 +165,15 @@ bool exportable(ViewObject* self, PyObject* stream, PyObject* device, PyObject* 
     return false;
 }
 
-PyObject* view_dlpack(PyObject* object, PyObject* args, PyObject* names) {
-    static const char* keywords[] = {"stream", "max_version", "dl_device", "copy", nullptr};
-    PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, names, "|$OOOO:__dlpack__", const_cast<char**>(keywords), &stream, &version,
-                                     &device, &copy))
-        return nullptr;
+PyObject* view_dlpack(PyObject* object, PyObject* const* args, Py_ssize_t given, PyObject* names) {
+    PyObject* values[] = {Py_None, Py_None, Py_None, Py_None};
+    if (given != 0) return PyErr_Format(PyExc_TypeError, "%s: found positional arguments, wanted none", kExport);
+    if (!read_keywords(kExport, args, names, str_keywords, values)) return nullptr;
+    const auto [stream, version, device, copy] = values;
     int major = 0, minor = 0;
-    if (version != Py_None && (!PyTuple_Check(version) || !PyArg_ParseTuple(version, "ii", &major, &minor))) {
-        PyErr_SetString(PyExc_TypeError, "BufferView.__dlpack__: max_version: wanted None or (major, minor)");
-        return nullptr;
-    }
+    if (version != Py_None && (!PyTuple_Check(version) || !PyArg_ParseTuple(version, "ii", &major, &minor)))
+        return PyErr_Format(PyExc_TypeError, "%s: max_version: found %R, wanted None or (major, minor)", kExport,
+                            version);
     ViewObject* self = as_view(object);
     return guarded([&]() -> PyObject* {
         if (!exportable(self, stream, device, copy)) return nullptr;
@@ -318,7 +317,7 @@ PyMethodDef view_methods[] = {
      "moved()\n--\n\nWhether the producer keeps its elements elsewhere by now, or as another array: it was resized, "
      "or\n"
      "given other storage."},
-    {"__dlpack__", method(view_dlpack), METH_VARARGS | METH_KEYWORDS,
+    {"__dlpack__", method(view_dlpack), METH_FASTCALL | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule, versioned when "
      "max_version is 1.0 or more. Raises BufferError."},
     {"__dlpack_device__", view_dlpack_device, METH_NOARGS, nullptr},
@@ -415,6 +414,9 @@ bool order_streams(const char* door, const ViewObject* view, PyObject* consumer)
 }
 
 bool add_view(PyObject* module) {
+    constexpr const char* keywords[] = {"stream", "max_version", "dl_device", "copy"};
+    for (std::size_t i = 0; i < std::size(keywords); ++i)
+        if (!(str_keywords[i] = PyUnicode_InternFromString(keywords[i]))) return false;
     PyObject* errors = PyImport_ImportModule("eagle.errors");
     if (errors) buffer_refused = PyObject_GetAttrString(errors, "BufferRefused");
     Py_XDECREF(errors);

@@ -153,9 +153,10 @@ def test_asarray_is_the_memory_itself() -> None:
 def test_a_moved_array_is_seen() -> None:
     a = np.arange(3.0)
     view = import_buffer(a)
-    assert view.moved() is False
+    again = import_buffer(view)
+    assert view.moved() is again.moved() is False
     a.resize(100_000, refcheck=False)
-    assert view.moved() is True
+    assert view.moved() is again.moved() is True
     b = np.zeros((2, 3))
     view = import_buffer(b)
     b.shape = (3, 2)

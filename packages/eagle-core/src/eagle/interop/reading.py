@@ -39,10 +39,11 @@ def attribute(obj: object, name: str) -> Any:
 
 
 def data_of(obj: Any) -> Any:
-    """What is read of a torch tensor: its data. A class may claim to be one, so nothing here is relied on."""
+    """What is read of a tensor: of torch, its data without its history of gradients."""
     if getattr(obj, "requires_grad", False) is True and hasattr(obj, "detach"):
         obj = obj.detach()
-    if hasattr(obj, "is_neg") and obj.is_neg() is True:
+    is_neg = getattr(obj, "is_neg", None)
+    if callable(is_neg) and is_neg() is True:
         raise BufferRefused(refusal(DOOR, producer(obj), "a tensor with its negative bit set", "its elements in memory",
                                     "pass tensor.resolve_neg()"))
     return obj
