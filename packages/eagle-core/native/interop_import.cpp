@@ -126,7 +126,6 @@ Buffer read_view(const ViewObject* view) {
     Buffer buffer = view->buffer;
     buffer.access = buffer.writable() ? Access::ReadWrite : Access::ReadOnly;
     buffer.immutable = false;
-    if (!buffer.share) buffer.share = share_in(view->origin);
     return buffer;
 }
 
@@ -236,6 +235,9 @@ PyObject* view_of_capsule(PyObject*, PyObject* args) {
     });
 }
 
+/// is_legacy(object): whether it is a DLPack capsule that cannot say that it is read-only.
+PyObject* is_legacy(PyObject*, PyObject* object) { return PyBool_FromLong(PyCapsule_IsValid(object, "dltensor")); }
+
 bool read_integers(PyObject* tuple, std::vector<int64_t>& out) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
         out.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i)));
@@ -286,6 +288,7 @@ PyMethodDef functions[] = {
      "for host memory. `assume_writable`: the caller's word where the producer says nothing.\n\n"
      "Raises BufferRefused for content that cannot serve or fails a check of `require` (eagle.interop.Requirements),\n"
      "TypeError for objects that are no arrays, and what the producer raises."},
+    {"is_legacy", is_legacy, METH_O, nullptr},
     {"view_of_capsule", view_of_capsule, METH_VARARGS, nullptr},
     {"view_of_array", view_of_array, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},

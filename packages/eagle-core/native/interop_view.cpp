@@ -47,16 +47,28 @@ PyObject* text(const std::string& value) {
     return PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "replace");
 }
 
+/// The exception that is on its way while a deleter runs, which may be any code.
+class KeptError {
+public:
+    KeptError() { PyErr_Fetch(&type_, &value_, &traceback_); }
+    ~KeptError() { PyErr_Restore(type_, value_, traceback_); }
+    KeptError(const KeptError&) = delete;
+    KeptError& operator=(const KeptError&) = delete;
+
+private:
+    PyObject *type_, *value_, *traceback_;
+};
+
 void view_dealloc(PyObject* object) {
     PyTypeObject* type = Py_TYPE(object);
     ViewObject* self = as_view(object);
     PyObject_GC_UnTrack(object);
     if (self->weak_references) PyObject_ClearWeakRefs(object);
-    PyObject *kind, *value, *traceback;  // a deleter may run any code
-    PyErr_Fetch(&kind, &value, &traceback);
-    self->buffer.~Buffer();
-    Py_XDECREF(self->origin);
-    PyErr_Restore(kind, value, traceback);
+    {
+        const KeptError kept;
+        self->buffer.~Buffer();
+        Py_XDECREF(self->origin);
+    }
     type->tp_free(object);
     Py_DECREF(type);
 }
@@ -119,6 +131,7 @@ template <class Managed>
 void drop_capsule(PyObject* capsule, const char* name) {
     if (!PyCapsule_IsValid(capsule, name)) return;
     auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+    const KeptError kept;
     managed->deleter(managed);
 }
 void drop_legacy(PyObject* capsule) { drop_capsule<dlpack::Legacy>(capsule, kLegacyName); }

@@ -179,14 +179,6 @@ inline bool mayAlias(const Buffer& buffer) {
     return false;
 }
 
-inline void writeCOrder(Buffer& buffer) {
-    std::int64_t step = 1;
-    for (int axis = buffer.rank - 1; axis >= 0; --axis) {
-        buffer.strides[axis] = step;
-        step *= std::max<std::int64_t>(buffer.shape[axis], 1);
-    }
-}
-
 /// Fills in count and aliased of a buffer that has all else; throws Refused.
 inline void conclude(Buffer& buffer, bool has_strides) {
     constexpr const char* bytes = "at most 2**63 - 1 bytes";
@@ -202,20 +194,18 @@ inline void conclude(Buffer& buffer, bool has_strides) {
         cells = *more;
     }
     buffer.count = empty ? 0 : cells;
-    if (!has_strides) {
-        writeCOrder(buffer);
-    } else if (!buffer.contiguous() || empty) {
-        Buffer order = {};  // strides for axes that never step
-        order.rank = buffer.rank;
-        order.shape = buffer.shape;
-        writeCOrder(order);
+    std::int64_t step = 1;
+    for (int axis = buffer.rank - 1; axis >= 0; --axis) {
+        std::int64_t& stride = buffer.strides[axis];
+        const bool steps = !empty && buffer.shape[axis] > 1;  // else any stride will do
+        if (!has_strides || (stride < 0 && !steps)) stride = step;
+        step *= std::max<std::int64_t>(buffer.shape[axis], 1);
+    }
+    if (!buffer.contiguous()) {
         std::int64_t reach = 0;
         for (int axis = 0; axis < buffer.rank; ++axis) {
-            std::int64_t& stride = buffer.strides[axis];
-            if (empty || buffer.shape[axis] == 1) {
-                if (stride < 0) stride = order.strides[axis];
-                continue;
-            }
+            const std::int64_t stride = buffer.strides[axis];
+            if (buffer.shape[axis] == 1) continue;
             if (stride < 0)
                 throw Refused("strides", axisText(axis, "the negative stride " + std::to_string(stride)),
                               "strides of 0 or more", "pass a copy, or a view that runs forward");
@@ -226,7 +216,7 @@ inline void conclude(Buffer& buffer, bool has_strides) {
                               "a reach of " + std::string(bytes));
             reach += *span;
         }
-        buffer.aliased = !empty && mayAlias(buffer);
+        buffer.aliased = mayAlias(buffer);
     }
     if (!buffer.data && !empty)
         throw Refused("data", "a null pointer for " + std::to_string(buffer.count) + " elements", "an address");

@@ -69,7 +69,7 @@ def through_dlpack(obj: object, source: object, offer: Any, stream: int | None,
         if interface is None:
             raise
         capsule = None
-    if interface is not None and (capsule is None or "versioned" not in repr(capsule)):
+    if interface is not None and (capsule is None or _core.is_legacy(capsule)):
         del capsule  # an array interface says whether it may be written, and this capsule does not
         return through_interface(obj, interface, stream, assume_writable)
     if capsule is None:
