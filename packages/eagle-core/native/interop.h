@@ -5,6 +5,7 @@
 
 #include <Python.h>
 
+#include <optional>
 #include <string>
 
 #include "eagle/interop/Buffer.h"
@@ -45,6 +46,11 @@ PyObject* make_view(PyObject* origin, interop::Buffer&& buffer, int64_t stream);
 
 /// A share in a Python object, which may go on any thread.
 interop::Share share_in(PyObject* object);
+
+/// The buffer of an array in host memory that costs nanoseconds to read: numpy's, a view, a tensor of a type with
+/// DLPack's C functions. Where its share is empty, `object` is to be held instead. Empty, with no exception set, for an
+/// object that needs a closer look; throws interop::Refused for arrays of numpy that cannot serve.
+std::optional<interop::Buffer> read_quickly(PyObject* object);
 
 /// Whether the memory of `buffer` is the host's alone, so that it has no stream.
 inline bool on_host(const interop::Buffer& buffer) { return buffer.device.type == interop::dlpack::kCpu; }

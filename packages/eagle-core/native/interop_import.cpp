@@ -162,16 +162,17 @@ PyObject* view_from(PyObject* object, int64_t stream, bool assume, Make make) {
 }
 
 PyObject* read_any(PyObject* object, PyObject* stream, bool assume) {
-    if (PyArray_Check(object))
-        return view_from(object, 0, assume, [&] {
-            if (stream != Py_None) throw Refused("stream", "one", "None", "a CPU buffer takes no stream");
-            return read_numpy(object);
-        });
     if (stream == Py_None) {
-        if (Py_IS_TYPE(object, ViewType) && on_host(reinterpret_cast<ViewObject*>(object)->buffer))
-            return view_from(object, 0, assume, [&] { return read_view(reinterpret_cast<ViewObject*>(object)); });
-        if (std::optional<Buffer> buffer = read_exchange(object))
-            return view_from(object, 0, assume, [&] { return std::move(*buffer); });
+        try {
+            if (std::optional<Buffer> buffer = read_quickly(object))
+                return view_from(object, 0, assume, [&] { return std::move(*buffer); });
+        } catch (const Refused& refused) {
+            refuse(kDoor, object, refused.what());
+            return nullptr;
+        }
+    } else if (PyArray_Check(object)) {
+        refuse(kDoor, object, "stream: found one, wanted None; a CPU buffer takes no stream");
+        return nullptr;
     }
     return read_closely(object, stream, assume);
 }
@@ -315,6 +316,13 @@ bool add_names(PyObject* module) {
 
 }  // namespace
 
+std::optional<Buffer> read_quickly(PyObject* object) {
+    if (PyArray_Check(object)) return read_numpy(object);
+    if (!Py_IS_TYPE(object, ViewType)) return read_exchange(object);
+    const auto* view = reinterpret_cast<const ViewObject*>(object);
+    return on_host(view->buffer) ? std::optional(read_view(view)) : std::nullopt;
+}
+
 int has_moved(ViewObject* view) {
     PyObject* origin = view->origin;
     const auto differs = [&](const Buffer& now) {
@@ -322,10 +330,9 @@ int has_moved(ViewObject* view) {
         return now.data != then.data || now.element != then.element || now.rank != then.rank ||
                now.shape != then.shape || now.strides != then.strides || now.device != then.device;
     };
+    if (Py_IS_TYPE(origin, ViewType)) return has_moved(reinterpret_cast<ViewObject*>(origin));
     try {
-        if (PyArray_Check(origin)) return differs(read_numpy(origin));
-        if (Py_IS_TYPE(origin, ViewType)) return has_moved(reinterpret_cast<ViewObject*>(origin));
-        if (const std::optional<Buffer> now = read_exchange(origin)) return differs(*now);
+        if (const std::optional<Buffer> now = read_quickly(origin)) return differs(*now);
     } catch (const Refused&) {
         return 1;
     }

@@ -15,27 +15,24 @@ __all__ = ["DOOR", "read"]
 
 DOOR = "eagle.interop.import_buffer"
 CPU = 1  # DLPack device type
+WITHOUT_MEMORY = (type, np.generic)  # a class and a number of numpy have the attributes of an array too
+INTEGERS = (int, np.integer)
 PROTOCOLS = "an array with __dlpack__, __cuda_array_interface__ or __array_interface__"
 
 
 def read(obj: Any, stream: object, assume_writable: bool) -> _core.BufferView:
     """A view of any array. Raises as :func:`eagle.interop.import_buffer` does."""
     code = None if stream is None else stream_code(DOOR, stream)
-    source = data_of(obj)
-    if (offer := attribute(source, "__dlpack__")) is not None:
-        view = through_dlpack(obj, source, offer, code, assume_writable)
-        if view is not None:
-            return view
-    if (facts := attribute(source, "__cuda_array_interface__")) is not None:
-        return through_cuda_interface(obj, facts, code, assume_writable)
-    if (facts := attribute(source, "__array_interface__")) is not None:
-        return through_interface(obj, facts, code, assume_writable)
+    if not isinstance(obj, WITHOUT_MEMORY):
+        if getattr(obj, "__dlpack__", None) is not None:
+            view = through_dlpack(obj, data_of(obj), code, assume_writable)
+            if view is not None:
+                return view
+        if (facts := getattr(obj, "__cuda_array_interface__", None)) is not None:
+            return through_cuda_interface(obj, facts, code, assume_writable)
+        if (facts := getattr(obj, "__array_interface__", None)) is not None:
+            return through_interface(obj, facts, code, assume_writable)
     raise TypeError(refusal(DOOR, "obj", f"{shown(obj)}, a {type(obj).__name__}", PROTOCOLS))
-
-
-def attribute(obj: object, name: str) -> Any:
-    """An attribute of an array. A class and a number of numpy have them too, and no memory."""
-    return None if isinstance(obj, type | np.generic) else getattr(obj, name, None)
 
 
 def data_of(obj: Any) -> Any:
@@ -55,26 +52,23 @@ def producer(obj: object) -> str:
     return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
 
 
-def through_dlpack(obj: object, source: object, offer: Any, stream: int | None,
-                   assume_writable: bool) -> _core.BufferView | None:
+def through_dlpack(obj: object, source: Any, stream: int | None, assume_writable: bool) -> _core.BufferView | None:
     """By DLPack; None where the object hands out no capsule."""
-    where = attribute(source, "__dlpack_device__")
+    where = getattr(source, "__dlpack_device__", None)
     on_cpu = where is not None and int(where()[0]) == CPU
     if on_cpu and stream is not None:
         raise BufferRefused(refusal(DOOR, producer(obj), f"stream {stream}", "None", "a CPU buffer takes no stream"))
-    interface = attribute(source, "__array_interface__") if on_cpu else None
     try:
-        capsule = ask(offer, {} if on_cpu else {"stream": stream})
+        capsule = ask(source.__dlpack__, {} if on_cpu else {"stream": stream})
     except BufferError:
-        if interface is None:
+        facts = getattr(source, "__array_interface__", None) if on_cpu else None
+        if facts is None:
             raise
-        capsule = None
-    if interface is not None and (capsule is None or _core.is_legacy(capsule)):
-        del capsule  # an array interface says whether it may be written, and this capsule does not
-        return through_interface(obj, interface, stream, assume_writable)
-    if capsule is None:
-        return None
-    return _core.view_of_capsule(obj, capsule, stream, assume_writable)
+        return through_interface(obj, facts, stream, assume_writable)
+    if on_cpu and _core.is_legacy(capsule) and (facts := getattr(source, "__array_interface__", None)) is not None:
+        del capsule  # it cannot say whether it may be written, and an array interface does
+        return through_interface(obj, facts, stream, assume_writable)
+    return None if capsule is None else _core.view_of_capsule(obj, capsule, stream, assume_writable)
 
 
 def ask(offer: Any, stream: dict[str, int | None]) -> Any:
@@ -149,6 +143,7 @@ def pair(obj: object, protocol: str, facts: Any) -> tuple[int, bool]:
 
 def integers(obj: object, protocol: str, name: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     """A shape or strides: integers of 64 bits."""
-    if not all(isinstance(value, int | np.integer) and -2**63 <= value < 2**63 for value in values):
-        raise malformed(obj, protocol, name, shown(values), "integers of 64 bits")
-    return tuple(int(value) for value in values)
+    for value in values:
+        if not isinstance(value, INTEGERS) or not -2**63 <= value < 2**63:
+            raise malformed(obj, protocol, name, shown(values), "integers of 64 bits")
+    return tuple(map(int, values))
