@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any array of numpy against any requirements: accepted, described and refused as NumPy's own facts say.
+"""Any array of numpy against any requirements, and any DLPack tensor: taken, described and refused as their facts say.
 
 The plain tests run a sample; ``nox -s interop`` runs ``$EAGLE_INTEROP_CASES`` cases.
 """
@@ -11,6 +11,7 @@ import os
 from typing import Any
 
 import numpy as np
+import producers
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
@@ -96,8 +97,14 @@ def failing(array: Array, some: dict[str, Any], writable: bool) -> list[str]:
         ("access", some["writable"] and not writable)) if fails]
 
 
-@seed(20240229)
-@settings(max_examples=CASES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+def cases(share: float) -> Any:
+    """That share of all cases, seeded."""
+    some = settings(max_examples=int(CASES * share), deadline=None, database=None,
+                    suppress_health_check=list(HealthCheck))
+    return lambda test: seed(20240229)(some(test))
+
+
+@cases(1.0)
 @given(data=st.data())
 def test_any_array_against_any_requirements(data: st.DataObject) -> None:
     array, plain = data.draw(arrays())
@@ -128,3 +135,43 @@ def test_any_array_against_any_requirements(data: st.DataObject) -> None:
         assert (alias.shape, alias.dtype, alias.flags.writeable) == (array.shape, array.dtype, view.writable)
         assert alias.tobytes() == before and (not array.size or alias.ctypes.data == array.ctypes.data)
     assert view.moved() is False and array.tobytes() == before
+
+
+SMALL = st.integers(0, 4)
+EXTENTS = st.one_of(SMALL, SMALL, SMALL, SMALL, SMALL, SMALL, st.sampled_from([-1, 2**31, 2**32, 2**62, 2**63 - 1, -2**63]))
+COMMON = st.sampled_from([(2, 64, 1), (2, 32, 1), (0, 8, 1), (6, 8, 1), (4, 16, 1)])
+TYPES = st.one_of(COMMON, COMMON, COMMON, COMMON,
+                  st.tuples(st.integers(0, 18), st.sampled_from([1, 4, 8, 16, 32, 64, 128]), st.integers(0, 2)))
+NUMBERS = {(code, bits) for code, sizes in ((0, (8, 16, 32, 64)), (1, (8, 16, 32, 64)), (2, (16, 32, 64)), (4, (16,)),
+                                            (6, (8,))) for bits in sizes}
+
+
+@cases(0.5)
+@given(shape=st.lists(EXTENTS, max_size=7), strides=st.one_of(st.none(), st.lists(EXTENTS, min_size=7, max_size=7)),
+       dtype=TYPES, device=st.sampled_from([*[1] * 9, 2, 17, 18, 0, 5, -1]), legacy=st.booleans(),
+       version=st.sampled_from([*[(1, 0)] * 9, (0, 9), (1, 3), (2, 0), (2**32 - 1, 0)]),
+       data=st.sampled_from([*[producers.FAKE] * 9, None]))
+def test_any_tensor(shape: list[int], strides: list[int] | None, dtype: tuple[int, int, int], device: int, legacy: bool,
+                    version: tuple[int, int], data: int | None) -> None:
+    rank, size, empty = len(shape), dtype[1] // 8, 0 in shape
+    steps = None if strides is None else strides[:rank]
+    walks = [] if steps is None or empty else [(n, s) for n, s in zip(shape, steps, strict=True) if n > 1]
+    cells = int(np.prod([max(n, 1) for n in shape], dtype=object))
+    fits = (dtype[:2] in NUMBERS and dtype[2] == 1 and device in (1, 2, 17) and rank <= 6 and min([0, *shape]) == 0
+            and (legacy or version[0] <= 1) and cells * size < 2**63 and (data is not None or empty)
+            and all(s >= 0 for _, s in walks) and (sum((n - 1) * s for n, s in walks) + 1) * size < 2**63)
+    producer = producers.Producer(data, shape=shape, strides=steps, dtype=dtype, device=(device, 0), legacy=legacy,
+                                  version=version)
+    if fits:
+        view = import_buffer(producer)
+        assert (view.shape, view.ptr, view.device) == (tuple(shape), data or 0, (device, 0))
+        assert view.refusals(Requirements(count=0 if empty else cells)) == []
+        assert min([0, *view.strides]) == 0
+        assert all(s == given for n, s, given in zip(shape, view.strides, steps or view.strides, strict=True) if n > 1
+                   and not empty)
+        view.__dlpack__(max_version=(1, 0), stream=view.stream)
+        del view
+    else:
+        with pytest.raises(BufferRefused, match=r"^eagle\.interop\.import_buffer: \w+\.Producer: "):
+            import_buffer(producer)
+    assert (producer.made, producer.deleted) == (1, 1) and not producers.alive
