@@ -324,13 +324,13 @@ std::optional<Buffer> read_quickly(PyObject* object) {
 }
 
 int has_moved(ViewObject* view) {
+    while (Py_IS_TYPE(view->origin, ViewType)) view = reinterpret_cast<ViewObject*>(view->origin);
     PyObject* origin = view->origin;
     const auto differs = [&](const Buffer& now) {
         const Buffer& then = view->buffer;
         return now.data != then.data || now.element != then.element || now.rank != then.rank ||
                now.shape != then.shape || now.strides != then.strides || now.device != then.device;
     };
-    if (Py_IS_TYPE(origin, ViewType)) return has_moved(reinterpret_cast<ViewObject*>(origin));
     try {
         if (const std::optional<Buffer> now = read_quickly(origin)) return differs(*now);
     } catch (const Refused&) {

@@ -63,6 +63,7 @@ void view_dealloc(PyObject* object) {
     PyTypeObject* type = Py_TYPE(object);
     ViewObject* self = as_view(object);
     PyObject_GC_UnTrack(object);
+    Py_TRASHCAN_BEGIN(object, view_dealloc);  // views of views of views
     if (self->weak_references) PyObject_ClearWeakRefs(object);
     {
         const KeptError kept;
@@ -71,6 +72,7 @@ void view_dealloc(PyObject* object) {
     }
     type->tp_free(object);
     Py_DECREF(type);
+    Py_TRASHCAN_END;
 }
 
 int view_traverse(PyObject* object, visitproc visit, void* arg) {

@@ -471,6 +471,16 @@ def test_a_chain_keeps_the_first_producer() -> None:
     assert (producer.made, producer.deleted) == (1, 1)
 
 
+def test_a_long_chain_is_let_go() -> None:
+    producer = Producer(np.arange(3.0))
+    view = import_buffer(producer)
+    for _ in range(200_000):
+        view = import_buffer(view)
+    assert view.moved() is False and producer.deleted == 1
+    del view
+    assert producer.deleted == 2
+
+
 def test_the_last_share_may_go_on_any_thread() -> None:
     producer = Producer(np.arange(3.0))
     held = [import_buffer(import_buffer(producer))]

@@ -138,9 +138,9 @@ def test_any_array_against_any_requirements(data: st.DataObject) -> None:
 
 
 SMALL = st.integers(0, 4)
-EXTENTS = st.one_of(SMALL, SMALL, SMALL, SMALL, SMALL, SMALL, st.sampled_from([-1, 2**31, 2**32, 2**62, 2**63 - 1, -2**63]))
+EXTENTS = st.one_of(*[SMALL] * 6, st.sampled_from([-1, 2**31, 2**32, 2**62, 2**63 - 1, -2**63]))
 COMMON = st.sampled_from([(2, 64, 1), (2, 32, 1), (0, 8, 1), (6, 8, 1), (4, 16, 1)])
-TYPES = st.one_of(COMMON, COMMON, COMMON, COMMON,
+TYPES = st.one_of(*[COMMON] * 4,
                   st.tuples(st.integers(0, 18), st.sampled_from([1, 4, 8, 16, 32, 64, 128]), st.integers(0, 2)))
 NUMBERS = {(code, bits) for code, sizes in ((0, (8, 16, 32, 64)), (1, (8, 16, 32, 64)), (2, (16, 32, 64)), (4, (16,)),
                                             (6, (8,))) for bits in sizes}
