@@ -10,7 +10,8 @@ import numpy as np
 from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BufferRefused, refusal
 from eagle.interop.buffer import Requirements, view_for
-from eagle.interop.frameworks import cupy_module, detect, refuse_jax_written
+from eagle.interop.frameworks import detect, refuse_jax_written
+from eagle.interop.streams import cupy_module
 
 __all__ = ["as_out_buffer", "export_like", "host_ptr"]
 

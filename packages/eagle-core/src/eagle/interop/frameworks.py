@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from eagle.errors import BackendUnavailable, BufferRefused, refusal
-from eagle.interop.streams import CUDA, external_stream
+from eagle.errors import BufferRefused, refusal
+from eagle.interop.streams import CUDA, cupy_module, external_stream
 
-__all__ = ["Adapter", "cupy_module", "detect", "origin_adapter", "refuse_jax_written", "to_cupy"]
+__all__ = ["Adapter", "detect", "origin_adapter", "refuse_jax_written", "to_cupy"]
 
 # The top module of a type to its framework's name.
 FRAMEWORKS = {"cupy": "cupy", "torch": "torch", "jax": "jax", "jaxlib": "jax", "tensorflow": "tensorflow"}
@@ -78,15 +78,6 @@ def on_device(framework: str, a: Any) -> Any:
         with import_module("jax").enable_x64(True):
             return import_module("jax.numpy").from_dlpack(a)
     return import_module(framework).from_dlpack(a)
-
-
-def cupy_module(door: str) -> Any:
-    """The module cupy. Raises BackendUnavailable where it is not installed."""
-    try:
-        return import_module("cupy")
-    except ImportError:
-        raise BackendUnavailable(refusal(door, "cupy", "no CuPy", "the package cupy",
-                                         "install it for your CUDA version")) from None
 
 
 def detect(x: object) -> Adapter | None:

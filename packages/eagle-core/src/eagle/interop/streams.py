@@ -8,13 +8,15 @@ any other number a stream's handle.
 from __future__ import annotations
 
 import operator
+from importlib import import_module
 from typing import Any
 
 from eagle import backends
 from eagle.backends.once import Once
 from eagle.errors import BackendUnavailable, BufferRefused, refusal, shown
 
-__all__ = ["CUDA", "DEFAULT_STREAM", "device_holding", "external_stream", "order", "refence", "stream_code"]
+__all__ = ["CUDA", "DEFAULT_STREAM", "cupy_module", "device_holding", "external_stream", "order", "refence",
+           "stream_code"]
 
 CUDA = 2  # DLPack device type
 DEFAULT_STREAM = 1
@@ -98,12 +100,16 @@ def external_stream(ptr: Any) -> Any:
 
 
 def _wrapper(code: int) -> Any:
-    try:
-        import cupy  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        raise BackendUnavailable(refusal("eagle.interop.external_stream", "ptr", "no CuPy", "the package cupy",
-                                         "install it for your CUDA version")) from None
-    return cupy.cuda.ExternalStream(code)
+    return cupy_module("eagle.interop.external_stream").cuda.ExternalStream(code)
 
 
 _wrapper_once = Once(_wrapper)
+
+
+def cupy_module(door: str) -> Any:
+    """The module cupy. Raises BackendUnavailable where it is not installed."""
+    try:
+        return import_module("cupy")
+    except ImportError:
+        raise BackendUnavailable(refusal(door, "cupy", "no CuPy", "the package cupy",
+                                         "install it for your CUDA version")) from None
