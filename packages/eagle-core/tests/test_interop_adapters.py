@@ -144,7 +144,7 @@ class DeviceArray:
 def cupy(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """A module cupy in memory of the host."""
     module = types.ModuleType("cupy")
-    module.asarray = lambda x: DeviceArray(np.asarray(x))  # type: ignore[attr-defined]
+    module.asarray = lambda x: x if isinstance(x, DeviceArray) else DeviceArray(np.asarray(x))  # type: ignore[attr-defined]
     module.from_dlpack = lambda x: DeviceArray(x.a)  # type: ignore[attr-defined]
     module.asnumpy = lambda x: x.a.copy()  # type: ignore[attr-defined]
     module.cuda = types.SimpleNamespace(ExternalStream=lambda code: [code])  # type: ignore[attr-defined]
@@ -163,7 +163,8 @@ def test_to_cupy(cupy: types.ModuleType) -> None:
     assert to_cupy(device) is device
     other = of("warp", a=np.arange(3.0), **DLPACK, **ON_CUDA)
     assert to_cupy(other).a is other.a
-    for host in (np.arange(3.0), import_buffer(np.arange(3.0)), [0.0, 1.0, 2.0]):
+    for host in (np.arange(3.0), import_buffer(np.arange(3.0)), [0.0, 1.0, 2.0], Producer(np.arange(3.0)),
+                 OldProducer(np.arange(3.0))):
         assert to_cupy(host).a.tolist() == [0.0, 1.0, 2.0]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from eagle.errors import BufferRefused, refusal
+from eagle.interop.buffer import import_buffer
 from eagle.interop.streams import CUDA, cupy_module, external_stream
 
 __all__ = ["Adapter", "detect", "origin_adapter", "refuse_jax_written", "to_cupy"]
@@ -43,13 +44,11 @@ class Adapter:
     def to_cupy(self, x: Any) -> Any:
         """`x` as an array of CuPy: zero-copy from CUDA memory, else uploaded."""
         cupy = cupy_module("Adapter.to_cupy")
-        if self.name == "torch":
-            x = x.detach()
-        if self.name == "cupy":
-            return x
-        if self.cuda and self.name != "cai":
-            return cupy.from_dlpack(x)
-        return cupy.asarray(x if self.name == "cai" else np.asarray(x))
+        if self.name in ("cupy", "cai"):
+            return cupy.asarray(x)
+        if self.cuda:
+            return cupy.from_dlpack(x.detach() if self.name == "torch" else x)
+        return cupy.asarray(x if self.name == "numpy" else np.asarray(import_buffer(x)))
 
     def from_cupy(self, a: Any) -> Any:
         """An array of CuPy as one of this framework: zero-copy on the device, else downloaded."""
