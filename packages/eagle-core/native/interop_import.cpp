@@ -71,7 +71,8 @@ Buffer read_numpy(PyObject* object) {
     }
     const auto many = static_cast<std::size_t>(rank);
     if (PyArray_NDIM(array) > kMaxRank)
-        throw Refused("rank", std::to_string(PyArray_NDIM(array)) + " axes", "at most " + std::to_string(kMaxRank));
+        throw Refused("rank", std::to_string(PyArray_NDIM(array)) + " axes", "at most " + std::to_string(kMaxRank),
+                      "join some");
     return importArray({.data = PyArray_DATA(array),
                         .element = element_of(array),
                         .shape = {shape, many},
@@ -265,7 +266,7 @@ PyObject* view_of_array(PyObject*, PyObject* args) {
         return view_from(object, stream, assume, [&] {
             if (!element)
                 throw Refused("typestr", "'" + std::string(typestr) + "'",
-                              "a float, integer or bool in native byte order");
+                              "a float, integer or bool in native byte order", "convert it");
             ArrayFacts facts{.data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)),
                              .element = element,
                              .shape = extents,

@@ -235,7 +235,7 @@ PyObject* alias(PyObject* object) {
     if (typenum == NPY_NOTYPE || !(on_host(buffer) || buffer.device.type == dlpack::kCudaHost)) {
         refuse("BufferView.__array__", as_view(object)->origin,
                std::string("found ") + buffer.element->name + " on " + deviceText(buffer.device.type) +
-                   ", wanted an element type of numpy in host memory",
+                   ", wanted an element type of numpy in host memory; convert it with its own library",
                PyExc_TypeError);
         return nullptr;
     }

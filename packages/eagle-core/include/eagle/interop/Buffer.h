@@ -91,8 +91,8 @@ inline const Element* elementNamed(std::string_view name) {
 /// A buffer's content that cannot serve: which check, what was found, what was wanted, the next step.
 class Refused : public std::runtime_error {
 public:
-    Refused(const std::string& check, const std::string& found, const std::string& wanted, std::string fix = "")
-        : std::runtime_error(check + ": found " + found + ", wanted " + wanted + (fix.empty() ? "" : "; " + fix)) {}
+    Refused(const std::string& check, const std::string& found, const std::string& wanted, const std::string& fix)
+        : std::runtime_error(check + ": found " + found + ", wanted " + wanted + "; " + fix) {}
 };
 
 /// A share in what keeps memory alive: the producer's deleter runs when the last one goes.
@@ -187,10 +187,13 @@ inline void conclude(Buffer& buffer, bool has_strides) {
     std::int64_t cells = 1;  // of a C-order array whose empty axes have one
     for (int axis = 0; axis < buffer.rank; ++axis) {
         const std::int64_t extent = buffer.shape[axis];
-        if (extent < 0) throw Refused("shape", axisText(axis, "extent " + std::to_string(extent)), "0 or more");
+        if (extent < 0)
+            throw Refused("shape", axisText(axis, "extent " + std::to_string(extent)), "0 or more",
+                          "correct the producer");
         empty |= extent == 0;
         const auto more = product(cells, std::max<std::int64_t>(extent, 1));
-        if (!more || !product(*more, size)) throw Refused("shape", tupleText(buffer.extents()), bytes);
+        if (!more || !product(*more, size))
+            throw Refused("shape", tupleText(buffer.extents()), bytes, "pass a part of it");
         cells = *more;
     }
     buffer.count = empty ? 0 : cells;
@@ -213,13 +216,14 @@ inline void conclude(Buffer& buffer, bool has_strides) {
             const auto room = std::numeric_limits<std::int64_t>::max() / size - 1 - reach;
             if (!span || *span > room)
                 throw Refused("strides", axisText(axis, "stride " + std::to_string(stride)),
-                              "a reach of " + std::string(bytes));
+                              "a reach of " + std::string(bytes), "pass a copy");
             reach += *span;
         }
         buffer.aliased = mayAlias(buffer);
     }
     if (!buffer.data && !empty)
-        throw Refused("data", "a null pointer for " + std::to_string(buffer.count) + " elements", "an address");
+        throw Refused("data", "a null pointer for " + std::to_string(buffer.count) + " elements", "an address",
+                      "give the array memory first");
 }
 
 }  // namespace detail

@@ -22,17 +22,18 @@ inline Buffer importTensor(const dlpack::Tensor& tensor, Access access, Share sh
     buffer.device = tensor.device;
     if (!dlpack::deviceName(tensor.device.type))
         throw Refused("device", "DLPack device type " + std::to_string(tensor.device.type),
-                      "1 to 4 or 7 to " + std::to_string(dlpack::kLastDeviceType));
+                      "1 to 4 or 7 to " + std::to_string(dlpack::kLastDeviceType), "copy it to the host");
     buffer.element = elementOf(tensor.dtype);
     if (!buffer.element)
         throw Refused("dtype",
                       "DLPack type code " + std::to_string(tensor.dtype.code) + " of " +
                           std::to_string(tensor.dtype.bits) + " bits and " + std::to_string(tensor.dtype.lanes) +
                           " lanes",
-                      "a float, bfloat16, integer or bool of 8 to 64 bits and 1 lane");
+                      "a float, bfloat16, integer or bool of 8 to 64 bits and 1 lane", "convert it");
     if (tensor.rank < 0 || tensor.rank > kMaxRank)
-        throw Refused("rank", std::to_string(tensor.rank) + " axes", "at most " + std::to_string(kMaxRank));
-    if (tensor.rank > 0 && !tensor.shape) throw Refused("shape", "a null pointer", "extents");
+        throw Refused("rank", std::to_string(tensor.rank) + " axes", "at most " + std::to_string(kMaxRank),
+                      "join some");
+    if (tensor.rank > 0 && !tensor.shape) throw Refused("shape", "a null pointer", "extents", "correct the producer");
     buffer.rank = tensor.rank;
     std::copy_n(tensor.shape, tensor.rank, buffer.shape.begin());
     if (tensor.strides) std::copy_n(tensor.strides, tensor.rank, buffer.strides.begin());
@@ -58,7 +59,7 @@ inline Buffer importManaged(dlpack::Versioned* managed) {
     if (managed->version.major > dlpack::kVersion.major)
         throw Refused("version",
                       "DLPack " + std::to_string(managed->version.major) + "." + std::to_string(managed->version.minor),
-                      "at most major version " + std::to_string(dlpack::kVersion.major));
+                      "at most major version " + std::to_string(dlpack::kVersion.major), "ask for max_version=(1, 0)");
     const Access access = managed->flags & dlpack::kReadOnly ? Access::ReadOnly : Access::ReadWrite;
     return importTensor(managed->tensor, access, std::move(share));
 }
@@ -82,13 +83,15 @@ inline Buffer importArray(const ArrayFacts& facts, Share share) {
     buffer.element = facts.element;
     buffer.data = facts.data;
     const std::size_t rank = facts.shape.size();
-    if (rank > kMaxRank) throw Refused("rank", std::to_string(rank) + " axes", "at most " + std::to_string(kMaxRank));
+    if (rank > kMaxRank)
+        throw Refused("rank", std::to_string(rank) + " axes", "at most " + std::to_string(kMaxRank), "join some");
     buffer.rank = static_cast<int>(rank);
     std::copy(facts.shape.begin(), facts.shape.end(), buffer.shape.begin());
     if (facts.byteStrides) {
         const auto& bytes = *facts.byteStrides;
         if (bytes.size() != rank)
-            throw Refused("strides", std::to_string(bytes.size()) + " strides", std::to_string(rank) + ", one an axis");
+            throw Refused("strides", std::to_string(bytes.size()) + " strides", std::to_string(rank) + ", one an axis",
+                          "correct them");
         const bool empty = std::find(facts.shape.begin(), facts.shape.end(), 0) != facts.shape.end();
         for (std::size_t axis = 0; axis < rank; ++axis) {
             const std::int64_t size = facts.element->bytes();

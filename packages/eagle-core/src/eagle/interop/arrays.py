@@ -41,13 +41,14 @@ def as_out_buffer(out: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> 
     refuse_jax_written(out, "out")
     adapter = detect(out)
     if adapter is None or not adapter.cuda:
-        raise TypeError(refusal(door, "out", f"a {type(out).__name__} in host memory", "an array of a CUDA device"))
+        raise TypeError(refusal(door, "out", f"a {type(out).__name__} in host memory", "an array of a CUDA device",
+                                "fill host memory with NumPy"))
     array = adapter.to_cupy(out)
     wanted = np.dtype(dtype)
     if array.dtype != wanted or array.shape != tuple(shape) or not array.flags.c_contiguous:
         order = "contiguous" if array.flags.c_contiguous else "not contiguous"
         raise BufferRefused(refusal(door, "out", f"{array.dtype} {array.shape}, {order}",
-                                    f"{wanted} {tuple(shape)}, contiguous"))
+                                    f"{wanted} {tuple(shape)}, contiguous", "make it so"))
     return array
 
 

@@ -58,7 +58,8 @@ class Requirements(_core.Requirements):
         extents = None if shape is None else shape_tuple(shape)
         multiple = whole("alignment", alignment)
         if multiple & (multiple - 1):
-            raise ValueError(refusal(DOOR, "alignment", str(multiple), "0 or a power of two"))
+            raise ValueError(refusal(DOOR, "alignment", str(multiple), "0 or a power of two",
+                                     "leave it out where any address will do"))
         types = 0 if device is None else device_types(device)
         ordinal = None if device_id is None else whole("device_id", device_id, 2**31 - 1)
         self = super().__new__(cls, name, -1 if number is None else number, extents, bool(contiguous), multiple, device,
@@ -92,7 +93,8 @@ def dtype_name(dtype: object) -> str:
         except TypeError:
             name = dtype
     if name not in _core.ELEMENT_NAMES:
-        raise ValueError(refusal(DOOR, "dtype", shown(dtype), f"one of {', '.join(_core.ELEMENT_NAMES)}"))
+        raise ValueError(refusal(DOOR, "dtype", shown(dtype), f"one of {', '.join(_core.ELEMENT_NAMES)}",
+                                 "leave it out where any will do"))
     return str(name)
 
 
@@ -101,9 +103,10 @@ def whole(argument: str, value: SupportsIndex, most: int = 2**63 - 1) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(refusal(DOOR, argument, shown(value), "an integer")) from None
+        raise TypeError(refusal(DOOR, argument, shown(value), "an integer", "pass an int")) from None
     if isinstance(value, bool) or not 0 <= number <= most:
-        raise ValueError(refusal(DOOR, argument, shown(value), f"an integer of 0 to {most}"))
+        raise ValueError(refusal(DOOR, argument, shown(value), f"an integer of 0 to {most}",
+                                 "leave it out where it does not matter"))
     return number
 
 
@@ -112,14 +115,14 @@ def shape_tuple(shape: object) -> tuple[int, ...]:
     if hasattr(shape, "__index__"):
         return (whole("shape", shape),)
     if not isinstance(shape, tuple | list):
-        raise TypeError(refusal(DOOR, "shape", shown(shape), "a tuple of integers"))
+        raise TypeError(refusal(DOOR, "shape", shown(shape), "a tuple of integers", "pass x.shape of such an array"))
     return tuple(whole("shape", extent) for extent in shape)
 
 
 def device_types(device: str) -> int:
     """The DLPack device types of a device's name or a backend's kind, a bit for each."""
     if not isinstance(device, str):
-        raise TypeError(refusal(DOOR, "device", shown(device), "a device's name"))
+        raise TypeError(refusal(DOOR, "device", shown(device), "a device's name", "pass \"cpu\" for host memory"))
     named = {code for name, code in _core.DEVICE_TYPES.items() if name == device}
     if HOST_DEVICE_TYPES & named:
         named |= HOST_DEVICE_TYPES  # the host's memory, page-locked or not
@@ -127,5 +130,5 @@ def device_types(device: str) -> int:
         named = set(backends.spec(device).device_types)
     if not named:
         raise ValueError(refusal(DOOR, "device", shown(device), f"one of {', '.join(_core.DEVICE_TYPES)}, or the kind "
-                                 "of an installed backend"))
+                                 "of an installed backend", "pip install its backend"))
     return sum(1 << code for code in named if 0 <= code < 64)

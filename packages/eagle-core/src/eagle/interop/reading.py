@@ -32,7 +32,8 @@ def read(obj: Any, stream: object, assume_writable: bool) -> _core.BufferView:
             return through_cuda_interface(obj, facts, code, assume_writable)
         if (facts := getattr(obj, "__array_interface__", None)) is not None:
             return through_interface(obj, facts, code, assume_writable)
-    raise TypeError(refusal(DOOR, "obj", f"{shown(obj)}, a {type(obj).__name__}", PROTOCOLS))
+    raise TypeError(refusal(DOOR, "obj", f"{shown(obj)}, a {type(obj).__name__}", PROTOCOLS,
+                            "convert it with numpy.asarray"))
 
 
 def data_of(obj: Any) -> Any:
@@ -118,13 +119,15 @@ def from_facts(obj: object, protocol: str, facts: Any, device: tuple[int, int], 
 
 
 def malformed(obj: object, protocol: str, name: str, found: str, wanted: str) -> BufferRefused:
-    return BufferRefused(refusal(DOOR, producer(obj), f"{found} as {name} of {protocol}", wanted))
+    return BufferRefused(refusal(DOOR, producer(obj), f"{found} as {name} of {protocol}", wanted,
+                                 f"correct what its {protocol} says"))
 
 
 def field(obj: object, protocol: str, facts: Any, name: str, kind: type, optional: bool = False) -> Any:
     """One field of an array interface, of the type it must have; None where an optional one is left out."""
     if not isinstance(facts, dict):
-        raise BufferRefused(refusal(DOOR, producer(obj), f"{shown(facts)} as {protocol}", "a dict"))
+        raise BufferRefused(refusal(DOOR, producer(obj), f"{shown(facts)} as {protocol}", "a dict",
+                                    f"correct what its {protocol} says"))
     value = facts.get(name)
     if value is None and (optional or kind is object):
         return None

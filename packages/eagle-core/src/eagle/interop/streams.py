@@ -38,15 +38,15 @@ def stream_code(door: str, stream: Any) -> int:
     elif not hasattr(stream, "__index__"):
         handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", None))
     if isinstance(handle, bool) or not hasattr(handle, "__index__"):
-        raise TypeError(refusal(door, "stream", shown(stream), FORMS))
+        raise TypeError(refusal(door, "stream", shown(stream), FORMS, "pass the stream's handle"))
     code = operator.index(handle)
     if code == 0 and handle is not stream:
         return DEFAULT_STREAM  # a library's object for the default stream has the null handle
     if code == 0:
-        raise BufferRefused(refusal(door, "stream", "0, which is ambiguous", "1 for the legacy default stream, or 2 "
-                                    "for the per-thread one"))
+        raise BufferRefused(refusal(door, "stream", "0, which is ambiguous", "a stream",
+                                    "pass 1 for the legacy default stream, 2 for the per-thread one"))
     if not NO_ORDER <= code < 2**63:
-        raise BufferRefused(refusal(door, "stream", str(code), "-1 or a stream"))
+        raise BufferRefused(refusal(door, "stream", str(code), "-1 or a stream", "pass -1 for no ordering"))
     return code
 
 
@@ -70,9 +70,10 @@ def refence(producer_stream: Any, consumer_stream: Any, device: int = -1) -> Non
     door = "eagle.interop.refence"
     producer, consumer = stream_code(door, producer_stream), stream_code(door, consumer_stream)
     if not isinstance(device, int) or isinstance(device, bool):
-        raise TypeError(refusal(door, "device", shown(device), "an int"))
+        raise TypeError(refusal(door, "device", shown(device), "an int", "pass the device's ordinal"))
     if not -1 <= device < 2**31:
-        raise BufferRefused(refusal(door, "device", str(device), "an ordinal, or -1 for the current device"))
+        raise BufferRefused(refusal(door, "device", str(device), "an ordinal, or -1 for the current device",
+                                    "leave it out for the current device"))
     if NO_ORDER in (producer, consumer) or producer == consumer:
         return
     kind = backends.resolve("gpu")
