@@ -19,8 +19,9 @@ What the tests run on this version, and what each form gives to the bit. [Kernel
 <!-- made by tools/forms_table.py from tests that passed; do not edit -->
 
 - **Doors**: `run`, `bind` (and `launch`), and the call form.
-- **Partitions**: every count in the range gives the same bits, with 1 to 4 threads, for up to 100 003 samples. Kernels
-  that write across samples, and live sets, run as one range.
+- **Partitions**: every count in the range gives the same bits, for up to 100 003 samples. Over the sizes each count
+  meets 1 to 4 threads; one form of each kind runs 1, 2, 3 and 7 partitions with 1, 2 and 4 threads each at the largest.
+  Kernels that write across samples, and live sets, run as one range.
 - **Equal to**: every bit is that of NumPy, or of a plain loop over the samples in order; sums over samples are rows of
   32 and the canonical tree, as loops. Kernels are built without contraction (`HAWK_HOST_PROFILE=native`).
 

@@ -106,6 +106,11 @@ def neighbour(x: Scalar, i: Index, y: Mutable[Scalar]):
 
 
 @hawk.kernel
+def kept(i: Index, j: Mutable[Index]):
+    j = i + 0
+
+
+@hawk.kernel
 def pulled(v: Vector[3], i: Index, u: Mutable[Vector[3]]):
     u = v.at(i)
 

@@ -292,6 +292,43 @@ def test_nested_checks() -> None:
         decorated()
 
 
+def test_checks_end() -> None:
+    """An index past the plane, into memory that is there: without checks the launch reads it."""
+    done = in_process("""
+import numpy as np, eagle, kernels
+from eagle.exec import checking
+room, i = np.array([1.0, 2.0, 3.0, 4.0]), np.array([0, 1, 3])
+deployed, y = eagle.deploy(kernels.neighbour), np.zeros(3)
+calls = (lambda: deployed.run(x=room[:3], i=i), deployed.bind(x=room[:3], i=i, y=y).launch)
+for call in calls:
+    for _ in range(2):
+        try:
+            with checking():
+                with checking():
+                    pass
+                call()
+        except eagle.OutOfBounds as error:
+            print(error.element)
+    print(call(), y)
+""", EAGLE_CHECK="0")
+    assert done.stdout == "3\n3\n[1. 2. 4.] [0. 0. 0.]\n3\n3\nNone [1. 2. 4.]\n", done.stderr
+
+
+def test_an_input_of_a_file_that_may_only_be_read(tmp_path: Path) -> None:
+    """Nothing is copied back into it."""
+    done = in_process(f"""
+import numpy as np, eagle, kernels
+path = {str(tmp_path / "x")!r}
+np.arange(5000.0).tofile(path)
+x, i, y = np.memmap(path, mode="r"), np.arange(5000)[::-1].copy(), np.zeros(5000)
+x = x.view(np.float64)
+deployed = eagle.deploy(kernels.neighbour)
+deployed.bind(x=x, i=i, y=y).launch()
+print((y == x[::-1]).all(), (deployed.run(x=x, i=i) == x[::-1]).all())
+""", EAGLE_CHECK="1")
+    assert done.stdout == "True True\n", (done.returncode, done.stderr)
+
+
 def test_the_variable_asks_for_checks() -> None:
     code = """
 import eagle, kernels, numpy as np

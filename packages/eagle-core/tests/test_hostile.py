@@ -135,14 +135,11 @@ def test_files_of_other_systems_are_left_to_the_loader(bundle: Path) -> None:
 
 
 def test_segments_that_cannot_be_mapped(code: bytes) -> None:
-    programs = struct.unpack_from("<Q", code, 32)[0]
-    count = struct.unpack_from("<H", code, 56)[0]
-    loads = [programs + 56 * i for i in range(count) if struct.unpack_from("<I", code, programs + 56 * i)[0] == 1]
-    for field, value in ((8, 2**62), (16, 2**63), (32, 2**50), (40, 0), (40, 2**50), (48, 3)):
-        wrong = bytearray(code)
-        struct.pack_into("<Q", wrong, loads[1] + field, value)
-        with pytest.raises(BadObject):
-            read_object(bytes(wrong))
+    second = headers(code, 1)[1]
+    for field, value, fact in ((8, 2**62, "cut off"), (16, 2**63, "cannot be mapped"), (32, 2**50, "cut off"),
+                               (40, 0, "cannot be mapped"), (40, 2**50, "cannot be mapped"),
+                               (48, 3, "cannot be mapped")):
+        bad(code, second + field, "<Q", value, fact)
 
 
 def test_what_the_reader_takes(bundle: Path) -> None:
@@ -160,9 +157,8 @@ def test_what_the_reader_takes(bundle: Path) -> None:
 
 def dynamic(code: bytes) -> dict[int, tuple[int, int]]:
     """``{tag: (offset of the entry, value)}`` of an object's dynamic data."""
-    programs, count = struct.unpack_from("<Q", code, 32)[0], struct.unpack_from("<H", code, 56)[0]
-    (start,) = (struct.unpack_from("<Q", code, programs + 56 * i + 8)[0] for i in range(count)
-                if struct.unpack_from("<I", code, programs + 56 * i)[0] == 2)
+    (header,) = headers(code, 2)
+    start = struct.unpack_from("<Q", code, header + 8)[0]
     entries = {}
     for at in range(start, len(code), 16):
         tag, value = struct.unpack_from("<QQ", code, at)
@@ -172,26 +168,92 @@ def dynamic(code: bytes) -> dict[int, tuple[int, int]]:
     raise AssertionError("no end")
 
 
-INIT, RELA, RELASZ, RELAENT, INIT_ARRAY, INIT_ARRAYSZ, GNU_HASH, SYMTAB, SYMENT = 12, 7, 8, 9, 25, 27, 0x6FFFFEF5, 6, 11
+INIT, FINI, RELA, RELASZ, RELAENT, GNU_HASH, SYMTAB, SYMENT = 12, 13, 7, 8, 9, 0x6FFFFEF5, 6, 11
+INIT_ARRAY, INIT_ARRAYSZ, FINI_ARRAY, FINI_ARRAYSZ = 25, 27, 26, 28
 
 
-@pytest.mark.parametrize(("tag", "field", "value"), [
-    (INIT, 8, 0), (INIT, 8, 2**40), (RELA, 0, 99), (RELASZ, 0, 99), (RELASZ, 8, 25), (RELASZ, 8, 2**40),
-    (RELAENT, 8, 16), (RELAENT, 0, 99), (INIT_ARRAY, 8, 0x1000), (INIT_ARRAY, 0, 99), (INIT_ARRAYSZ, 0, 99),
-    (INIT_ARRAYSZ, 8, 2**30),
-    (GNU_HASH, 8, 0), (GNU_HASH, 0, 99), (SYMTAB, 8, 2**33), (SYMENT, 8, 16),
+NO_LENGTH, OUTSIDE = "a dynamic table without its length", "a dynamic table that lies outside the file"
+NO_CODE, NO_TABLE = "a function at load or unload that is no code", "an object without exported symbols"
+
+
+@pytest.mark.parametrize(("tag", "field", "value", "fact"), [
+    (INIT, 8, 0, NO_CODE), (INIT, 8, 2**40, NO_CODE), (FINI, 8, 0, NO_CODE), (FINI, 8, 2**40, NO_CODE),
+    (RELA, 0, 99, NO_LENGTH), (RELASZ, 0, 99, NO_LENGTH), (RELASZ, 8, 25, "more relocations than there are"),
+    (RELASZ, 8, 2**40, OUTSIDE), (RELAENT, 8, 16, "an unknown form"), (RELAENT, 0, 99, "an unknown form"),
+    (INIT_ARRAY, 8, 0x1000, NO_CODE), (FINI_ARRAY, 8, 0x1000, NO_CODE), (INIT_ARRAY, 8, 2**33, OUTSIDE),
+    (FINI_ARRAY, 8, 2**33, OUTSIDE), (INIT_ARRAY, 0, 99, NO_LENGTH), (INIT_ARRAYSZ, 0, 99, NO_LENGTH),
+    (FINI_ARRAY, 0, 99, NO_LENGTH), (FINI_ARRAYSZ, 0, 99, NO_LENGTH), (INIT_ARRAYSZ, 8, 2**30, OUTSIDE),
+    (FINI_ARRAYSZ, 8, 2**30, OUTSIDE), (GNU_HASH, 8, 0, "a damaged hash table"), (GNU_HASH, 0, 99, NO_TABLE),
+    (SYMTAB, 8, 2**33, "the symbols that lies outside"), (SYMENT, 8, 16, "symbols of 16 bytes"),
+    (SYMENT, 0, 99, "symbols of None bytes"),
 ])
-def test_dynamic_data_that_would_crash_the_loader(code: bytes, tag: int, field: int, value: int) -> None:
+def test_dynamic_data_that_would_crash_the_loader(code: bytes, tag: int, field: int, value: int, fact: str) -> None:
+    bad(code, dynamic(code)[tag][0] + field, "<Q", value, fact)
+
+
+def bad(code: bytes, at: int, form: str, value: int, fact: str) -> None:
+    """`code` with another number at an offset is refused for that."""
     wrong = bytearray(code)
-    struct.pack_into("<Q", wrong, dynamic(code)[tag][0] + field, value)
-    with pytest.raises(BadObject):
+    struct.pack_into(form, wrong, at, value)
+    with pytest.raises(BadObject, match=fact):
         read_object(bytes(wrong))
+
+
+def headers(code: bytes, kind: int) -> list[int]:
+    """Where the program headers of a kind are."""
+    programs, count = struct.unpack_from("<Q", code, 32)[0], struct.unpack_from("<H", code, 56)[0]
+    return [at for at in range(programs, programs + 56 * count, 56) if struct.unpack_from("<I", code, at)[0] == kind]
+
+
+def test_segments_that_overlap(code: bytes) -> None:
+    first, second, *_ = headers(code, 1)
+    address, size = struct.unpack_from("<Q", code, second + 16)[0], struct.unpack_from("<Q", code, first + 40)[0]
+    assert size <= address
+    bad(code, first + 40, "<Q", address + 1, "cannot be mapped")
+    bad(code, second + 16, "<Q", 0, "cannot be mapped")
+    right = bytearray(code)
+    struct.pack_into("<Q", right, first + 40, address)
+    assert read_object(bytes(right)) is not None
+
+
+def test_dynamic_data_without_an_end(code: bytes) -> None:
+    (at,) = headers(code, 2)
+    for size in (0, 16, 31, 16 * len(dynamic(code))):
+        bad(code, at + 32, "<Q", size, "dynamic data without an end")
+
+
+def test_a_hash_table_that_leads_before_its_symbols(code: bytes) -> None:
+    table = dynamic(code)[GNU_HASH][1]  # in the first segment, which begins with the file
+    buckets, first, bloom, _ = struct.unpack_from("<4I", code, table)
+    heads = table + 16 + 8 * bloom
+    assert first > 1 and max(struct.unpack_from(f"<{buckets}I", code, heads)) >= first
+    used = next(at for at in range(heads, heads + 4 * buckets, 4) if struct.unpack_from("<I", code, at)[0] > first)
+    bad(code, used, "<I", first - 1, "a damaged hash table")
+    bad(code, table, "<I", 0, "a damaged hash table")
+    bad(code, table + 8, "<I", 3, "a damaged hash table")
+
+
+def test_sections_that_are_cut_off(code: bytes) -> None:
+    """Each ends in the file, but for those that have no bytes in it."""
+    table, count = struct.unpack_from("<Q", code, 40)[0], struct.unpack_from("<H", code, 60)[0]
+    kinds = [struct.unpack_from("<I", code, table + 64 * i + 4)[0] for i in range(count)]
+    assert kinds.count(8) == 1 and count > 10
+    for i, kind in enumerate(kinds):
+        offset = struct.unpack_from("<Q", code, table + 64 * i + 24)[0]
+        if kind == 8:
+            longer = bytearray(code)
+            struct.pack_into("<Q", longer, table + 64 * i + 32, len(code))
+            assert read_object(bytes(longer)) is not None
+        else:
+            bad(code, table + 64 * i + 32, "<Q", len(code) - offset + 1, "before the end of a section")
 
 
 @pytest.mark.parametrize(("field", "value"), [(0, 0), (0, 0x1000), (0, 2**40), (8, 8 | 500 << 32), (16, 2**40)])
 def test_relocations_of_what_is_not_there(code: bytes, field: int, value: int) -> None:
     if os.uname().machine != "x86_64":
         pytest.skip("needs-toolkit: these bytes are of x86-64")
+    size, length = dynamic(code)[RELASZ]
+    bad(code, size + 8, "<Q", length - 1, f"{length - 1} bytes of relocations")
     wrong = bytearray(code)  # the first relocation is the address of a function that load calls
     struct.pack_into("<Q", wrong, dynamic(code)[RELA][1] + field, value)
     with pytest.raises(BadObject):
@@ -310,6 +372,12 @@ def test_paths_that_lead_out(bundle: Path, key: str, name: str) -> None:
     if type(caught.value) is FileNotFoundError:
         error = FileNotFoundError
     refused(bundle, error=error)
+
+
+@pytest.mark.parametrize(("key", "file"), [("artifact", "plain.so"), ("sidecar", "plain.json")])
+def test_an_absolute_path_is_refused_wherever_it_leads(bundle: Path, key: str, file: str) -> None:
+    edit(bundle / "manifest.json", lambda m: m["plugins"][0].update({key: str(bundle / file)}))
+    refused(bundle, "manifest.json", f"plugins[0].{key}", "a path inside the bundle's folder")
 
 
 @pytest.mark.parametrize(("file", "target"), [("plain.so", "plain.so"), ("plain.json", "plain.json")])

@@ -383,6 +383,20 @@ def test_a_thread_that_computes_several_samples(rows: int, npartitions: int) -> 
         eagle.deploy(kernels.product, partitions=[(0, 64, 64)])
 
 
+@pytest.mark.parametrize("npartitions", [1, 2, 3])
+def test_n_samples_of_a_thread_box(npartitions: int) -> None:
+    """It fixes the samples; what is cut are threads."""
+    rows = 20
+    a, b = np.arange(16.0 * rows).reshape(rows, 16), np.arange(16.0 * 64).reshape(16, 64)
+    boxed = plan(eagle.deploy(kernels.product).plugin, structure=HostTeam, npartitions=npartitions,
+                 n_samples=64 * rows)
+    assert boxed.partitions is None and boxed.n_samples == 64 * rows
+    assert sum(part.count for part in boxed.partitions_for(64 * rows)) == -(-rows // boxed.plugin.box["T"]) * 64
+    assert (boxed.run(a=a, b=b, row=rows) == a @ b).all()
+    with pytest.raises(ValueError, match="found 640 samples, wanted 1280, the plan's n_samples"):
+        boxed.run(a=a[:10], b=b, row=10)
+
+
 def test_a_plugin_of_hawk_is_completed_from_its_sidecar(tmp_path: Path) -> None:
     """hawk's namespaces lack cells and the later stages: the sidecar beside the library has them."""
     x = np.array([1.0, 2.0, 5.0])

@@ -10,7 +10,6 @@ import shlex
 import subprocess
 import sys
 import threading
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -18,99 +17,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from serial import MAX, MIN, SUM, cancelling, walk
 
 import eagle
 from eagle import _core
 
-SUM, MAX, MIN = 0, 1, 2
 FLOATS = [np.float64, np.float32]
 Floats = np.ndarray[Any, Any]
-Partial = tuple[Any, Any]
-
-
-class Sum:
-    def __init__(self, zero: Any) -> None:
-        self.zero = zero
-
-    def kept(self, s: Any, c: Any) -> Partial:
-        return s, c if s - s == 0 else self.zero
-
-    def first(self, x: Any, y: Any) -> Partial:
-        return self.kept(x, self.zero if y is None else y)
-
-    def add(self, p: Partial, x: Any, y: Any) -> Partial:
-        h, c = self.kept(p[0] + x, p[1] + self.error(p[0], x))
-        return (h, c) if y is None else self.kept(h, c + y)
-
-    def join(self, a: Partial, b: Partial) -> Partial:
-        return self.kept(a[0] + b[0], (a[1] + b[1]) + self.error(a[0], b[0]))
-
-    def value(self, p: Partial) -> Any:
-        return p[0] + p[1] if p[0] - p[0] == 0 else p[0]
-
-    def error(self, a: Any, b: Any) -> Any:
-        s = a + b
-        t = s - a
-        return (a - (s - t)) + (b - t)
-
-
-class Extreme:
-    def __init__(self, larger: bool) -> None:
-        self.larger = larger
-
-    def first(self, x: Any, y: Any) -> Partial:
-        return x, None
-
-    def add(self, p: Partial, x: Any, y: Any) -> Partial:
-        return self.join(p, (x, None))
-
-    def join(self, a: Partial, b: Partial) -> Partial:
-        if a[0] != a[0]:
-            return b
-        if b[0] != b[0]:
-            return a
-        return b if (b[0] > a[0] if self.larger else b[0] < a[0]) else a
-
-    def value(self, p: Partial) -> Any:
-        return p[0]
-
-
-def walk(op: int, x: Floats, comp: Floats | None = None) -> Any:
-    """The reduction, one operation after another; float64 in Python's floats, float32 in numpy's."""
-    scalars = x.tolist() if x.dtype == np.float64 else list(x)
-    companions = [None] * len(x) if comp is None else comp.tolist() if x.dtype == np.float64 else list(comp)
-    rule: Any = Sum(type(scalars[0])(0)) if op == SUM else Extreme(op == MAX)
-    with np.errstate(all="ignore"):
-        level = []
-        for begin in range(0, len(scalars), 4096):
-            terms = list(zip(scalars, companions, strict=True))[begin:begin + 4096]
-            slot = [rule.first(*term) for term in terms[:256]]
-            for i, term in enumerate(terms[256:]):
-                slot[i % 256] = rule.add(slot[i % 256], *term)
-            for off in (128, 64, 32, 16, 8, 4, 2, 1):
-                for t in range(min(off, len(slot) - off)):
-                    slot[t] = rule.join(slot[t], slot[t + off])
-            level.append(slot[0])
-        while len(level) > 1:
-            level = [a if b is None else rule.join(a, b) for a, b in zip_longest(level[::2], level[1::2])]
-        return rule.value(level[0])
 
 
 def same(got: float, want: Any) -> bool:
     return math.isnan(got) and math.isnan(want) or got.hex() == float(want).hex()
-
-
-def cancelling(n: int, span: int, dtype: type) -> Floats:
-    """Terms of widely different size that cancel in pairs, but for the last, 1/3."""
-    x = np.zeros(n, dtype)
-    for i in range(n):
-        h = (i * 2654435761 + 12345) % 2**32
-        x[i] = math.ldexp(h % 2001 - 1000, (h >> 11) % (2 * span + 1) - span)
-    k = n // 2
-    for i in range(k):
-        x[k + i] = -x[(7 * i + 3) % k]
-    x[n - 1] = dtype(1) / dtype(3)
-    return x
 
 
 def random(seed: int, n: int, dtype: type) -> Floats:
@@ -153,10 +70,11 @@ def test_cancellation(n: int, want: str, rounded: str, want32: str) -> None:
 
 
 def test_known_sums() -> None:
-    assert _core.canonical(SUM, np.array([1e16, 1, -1e16, 1]), None) == 2
+    small = np.array([1e16, 1, -1e16, 1])
+    assert _core.canonical(SUM, small, None) == 2 == walk(SUM, small)
     for n, want in (5, "0x1.45e666666663p+8"), (257, "-0x1.bbdbb33333334p+16"), (4097, "-0x1.7ef2bcccccccdp+19"):
         x = ((np.arange(n) * 2654435761 % 1048583) - 524291) * 0.1
-        assert _core.canonical(SUM, x, None) == float.fromhex(want)
+        assert _core.canonical(SUM, x, None) == float.fromhex(want) == walk(SUM, x)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import copy
+import re
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import kernels
@@ -95,6 +98,21 @@ def test_inputs_are_converted_where_no_value_changes(dtype: type, warns: bool) -
     assert all(w.filename == __file__ for w in caught)
 
 
+@pytest.mark.parametrize("value", [2.0**63, -2.0**63 - 2048, 0.5])
+def test_floats_an_index_cannot_hold(value: float) -> None:
+    plan, t = eagle.deploy(kernels.looked_up), np.arange(3.0)
+    for door in (plan.run, plan):
+        with pytest.raises(BufferRefused, match=re.escape(f"'i': found the value {np.float64(value)!s} (float64)")):
+            door(i=[value, 1.0], t=t)
+    assert plan.run(i=[2.0, 1.0], t=t).tolist() == [2, 1]
+
+
+def test_the_largest_floats_an_integer_plane_holds() -> None:
+    """The last one below 2**63, and -2**63 itself."""
+    edge = [2.0**63 - 1024, -2.0**63]
+    assert eagle.deploy(kernels.kept).run(i=edge).tolist() == [2**63 - 1024, -2**63]
+
+
 def test_large_integers_that_are_exact_are_taken() -> None:
     x = np.array([2**62, -(2**53) - 2, 3])
     assert scale().run(x=x, a=1.0, b=0.0).tolist() == [2.0**62, -(2.0**53) - 2, 3.0]
@@ -157,6 +175,27 @@ def test_a_vector_that_is_its_own_output_gives_the_right_answer() -> None:
     with pytest.warns(PerformanceWarning, match="'p' is also an output"):
         got = eagle.deploy(kernels.turned).run(p=p, u=p)
     assert got is p and got.tolist() == np.stack([b * 2 - c, c - a * 3, a + b]).tolist()
+
+
+def test_an_input_other_samples_read_is_copied() -> None:
+    for door in ("run", "__call__"):
+        x, i = np.arange(5.0), np.arange(5)[::-1].copy()
+        plan = eagle.deploy(kernels.neighbour)
+        with pytest.warns(PerformanceWarning, match="'x' is also an output"):
+            assert getattr(plan, door)(x=x, i=i, y=x) is x
+        assert x.tolist() == [4, 3, 2, 1, 0]
+    with pytest.raises(BufferRefused, match="'x': found an array that is also an output"):
+        plan.bind(x=x, i=i, y=x)
+
+
+def test_an_input_that_a_later_stage_reads_is_copied() -> None:
+    """Whatever access the first stage declares: only one kernel reads each sample before it writes it."""
+    plugin = copy.copy(eagle.deploy(kernels.share).plugin)
+    plugin.exec_access = "sample_local"
+    x = np.array([1.0, 2.0, 5.0])
+    with pytest.warns(PerformanceWarning, match="'x' is also an output"):
+        assert eagle.deploy(plugin).run(x=x, out=x) is x
+    assert x.tolist() == [0.125, 0.25, 0.625]
 
 
 def test_unaligned_arrays() -> None:
@@ -317,6 +356,38 @@ def test_values_that_change_a_plane_while_they_are_read() -> None:
             return 2.0
 
     assert scale().run(x=x, a=Number(), b=1.0).tolist() == [3.0, 3.0]
+
+
+def test_values_that_change_an_output_while_they_are_read() -> None:
+    """Numbers are read first: an output is refused for what it has become."""
+    class Number:
+        def __init__(self, change: Callable[[], None]) -> None:
+            self.change = change
+
+        def __float__(self) -> float:
+            self.change()
+            return 2.0
+
+    out = np.full(5, 7.0)
+    with pytest.raises(BufferRefused, match="'out': found a read-only array"):
+        scale().run(x=X, a=Number(lambda: out.setflags(write=False)), b=1.0, out=out)
+    assert (out == 7.0).all()
+    out.setflags(write=True)
+    with pytest.raises(LayoutError, match="'out': found 3 samples, wanted 5, as 'x' has"):
+        scale().run(x=X, a=Number(lambda: out.resize(3, refcheck=False)), b=1.0, out=out)
+    assert out.tolist() == [7.0] * 3
+    with pytest.raises(BufferRefused, match="'out': found a read-only array"):
+        scale().bind(x=X, a=Number(lambda: out.setflags(write=False)), b=1.0, out=out)
+
+
+def test_a_read_only_mask_is_refused_before_an_input_is_converted() -> None:
+    """No warning of a conversion comes first."""
+    x, limit = np.ones(3), np.ones(3, np.float32)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(BufferRefused, match="Terminated 'terminated': found a read-only array"):
+            eagle.deploy(kernels.double_until).run(x=x, limit=limit, terminated=read_only(np.zeros(3, bool)))
+    assert not caught and x.tolist() == [1, 1, 1]
 
 
 def test_launch_takes_no_stream_and_no_grid() -> None:

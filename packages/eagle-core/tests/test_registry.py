@@ -116,6 +116,25 @@ def test_a_repeat_shares_the_code_and_nothing_else(own: Any, tmp_path: Path) -> 
     assert load_bundle(moved)["total"].host_entry != two.host_entry
 
 
+def test_the_same_bytes_under_other_names_are_shared(own: Any) -> None:
+    forget()
+    folder = own("plain")
+    first = load_bundle(folder)["plain"]
+    for file in ("plain.so", "plain.json"):
+        (folder / file).rename(folder / f"other{Path(file).suffix}")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["plugins"][0].update(id="other", artifact="other.so", sidecar="other.json")
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    plugins = load_bundle(folder)
+    assert list(plugins) == ["plain"] and plugins["plain"].host_entry == first.host_entry
+    assert plugins["plain"]._keepalive == first._keepalive
+    code = (folder / "other.so").read_bytes()
+    assert b"GCC: (" in code  # what the compiler leaves behind, and nothing loads
+    (folder / "other.so").unlink()
+    (folder / "other.so").write_bytes(code.replace(b"GCC: (", b"gcc: ("))
+    assert load_bundle(folder)["plain"]._keepalive != first._keepalive
+
+
 def test_a_repeat_is_fast(forms: dict[str, Path]) -> None:
     load_bundle(forms["plain"])
     best = min(_seconds(lambda: load_bundle(forms["plain"])) for _ in range(20))

@@ -31,7 +31,10 @@ def plan_of(name: str, dtype: str, partitions: int = 1) -> Any:
 
 @pytest.fixture(scope="session", autouse=True)
 def _build_side_by_side(request: pytest.FixtureRequest) -> None:
-    """Builds what the collected tests ask for, two at a time. A build that fails does so again in its test."""
+    """Builds what the collected tests ask for, two at a time. A build that fails does so again in its test.
+
+    The first test waits for it: only the bodies of the tests here are timed.
+    """
     wanted = {(item.callspec.params["name"], item.callspec.params["dtype"]) for item in request.session.items
               if {"name", "dtype"} <= getattr(getattr(item, "callspec", None), "params", {}).keys()}
 
@@ -41,6 +44,12 @@ def _build_side_by_side(request: pytest.FixtureRequest) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(build, sorted(wanted)))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(func_only=True))
 
 
 @pytest.fixture(params=FORMS, ids=lambda name: name.replace(" ", "_"))

@@ -51,8 +51,9 @@ class Form:
     against: str = NUMPY
 
     def cuts(self, n: int) -> list[tuple[int, int]]:
-        """Partitions and threads; over eight sizes every partition count meets every number of threads."""
-        return [(parts, (parts + n.bit_length()) % 4 + 1) for parts in (range(1, 2) if self.one_cut else range(1, 8))]
+        """Partitions and threads; over the sizes every partition count meets every number of threads."""
+        place = sum(size < n for size in self.sizes)
+        return [(parts, (parts + place) % 4 + 1) for parts in (range(1, 2) if self.one_cut else range(1, 8))]
 
     @property
     def reduces(self) -> bool:

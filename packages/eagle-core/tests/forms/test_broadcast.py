@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import math
 import warnings
 from typing import Any
@@ -245,24 +246,25 @@ def test_gradients_have_the_shape_of_their_inputs(case: Case, door: str, seed: i
         assert (gradient.reshape(inputs[name].shape) == wanted[name]).all()
 
 
-@settings(max_examples=200, deadline=None)
-@given(shapes=st.tuples(*[st.lists(st.sampled_from([0, 1, 2, 4, 5, 8, 40]), max_size=3) for _ in range(3)]))
-def test_any_shapes_are_right_or_refused(shapes: tuple[list[int], ...]) -> None:
-    """The rows of `two` are at most 40 here, so NumPy says what is right; nothing else may pass."""
-    x, b, y = (np.ones(shape) for shape in shapes)
-    fenced = Fenced(y.shape)
-    try:
-        deployed(kernels.two).run(x=x, b=b, y=fenced.array)
-    except eagle.LayoutError as error:
-        assert "two.run: " in str(error)
-        assert (fenced.array == 0).all()
-        return
-    finally:
+SHAPES = [(), (0,), (1,), (4,), (5,), (8,), (32,), (40,), (0, 1), (0, 8), (1, 1), (1, 8), (4, 1), (4, 8), (5, 1),
+          (5, 4), (5, 8), (8, 1), (8, 5), (8, 8), (1, 5, 8), (5, 8, 1), (5, 1, 8)]
+
+
+def test_every_triple_of_shapes_is_right_or_refused() -> None:
+    plan = deployed(kernels.two)
+
+    def fits(shape: Shape, lanes: Shape) -> bool:
+        return shape == (math.prod(lanes),) or len(shape) <= 2 and all(
+            found in (1, extent) for found, extent in zip(shape[::-1], lanes[::-1], strict=False))
+
+    for x, b, y in itertools.product(SHAPES, repeat=3):
+        fenced = Fenced(y)
+        lanes = (fenced.array.size // 8, 8)
+        right = y in (lanes, (math.prod(lanes),)) and fits(x, lanes) and fits(b, lanes)
+        with contextlib.nullcontext() if right else pytest.raises(eagle.LayoutError, match=r"two\.run: "):
+            plan.run(x=np.ones(x), b=np.ones(b), y=fenced.array)
+        assert (fenced.array == right).all()
         fenced.check()
-    assert (fenced.array == 1).all()
-    lanes = (y.size // 8, 8)
-    for plane in (x, b):
-        assert plane.shape == (y.size,) or np.broadcast_shapes(plane.shape, lanes) == lanes
 
 
 # ---- the first extent ------------------------------------------------------------------------------------------------
@@ -371,6 +373,28 @@ def test_a_launch_sees_one_cell_change(shape: Shape) -> None:
     assert (y == 3).all()
     bound.rebind(b=4.0).launch()
     assert (y == 4).all() and bound.planes["b"] == 4.0
+
+
+def test_a_launch_looks_at_the_caller_s_own_arrays() -> None:
+    for name, shape in (("b", (1, 8)), ("x", (5, 8)), ("bar_b", (1, 8)), ("bar_x", (5, 8))):
+        planes = {"x": np.ones((5, 8)), "b": np.ones((1, 8)), "bar_y": O58, "bar_x": np.zeros((5, 8)),
+                  "bar_b": np.zeros((1, 8))}
+        bound = deployed(kernels.two_vjp).bind(**planes)
+        bound.launch()
+        planes[name].resize((4096,), refcheck=False)
+        with pytest.raises(eagle.BufferRefused, match=f"launch: .*{name!r}: found an array that moved"):
+            bound.launch()
+        bound.rebind(**{name: np.ones(shape)}).launch()
+
+
+def test_a_copy_of_narrower_integers_stays_as_it_was_bound() -> None:
+    i, k, y = np.arange(8, dtype=np.int16), np.array([[3]], np.int8), np.zeros(40)
+    bound = deployed(kernels.whole).bind(x=O58, i=i, k=k, y=y)
+    i[:] = 0
+    k[:] = 0
+    bound.rebind(x=O58 + 1).launch()
+    assert (y.reshape(5, 8) == 2 + 3 * np.arange(8)).all()
+    assert bound.planes["i"].shape == (8,) and bound.planes["k"].shape == (1, 1)
 
 
 def test_a_refused_rebind_changes_nothing() -> None:

@@ -101,6 +101,10 @@ EVERYWHERE: dict[str, Case] = {
                                                          "active_map": np.arange(1, N + 1, dtype=np.int32),
                                                          "active_count": np.array([N], np.uint32)},
                                           ValueError, ["'active_map'", str(N)]),
+    "map with a sample twice": (steps.active, {"x": X.copy(), "limit": X, "terminated": bools(),
+                                               "active_map": np.minimum(np.arange(N, dtype=np.int32), N - 2),
+                                               "active_count": np.array([N], np.uint32)},
+                                ValueError, ["'active_map'", "a sample twice"]),
     "counter of another dtype": (steps.counted, {"k": K, "x": X, "dispatch0_mix": np.zeros(3, np.int64)},
                                  BufferRefused, ["'dispatch0_mix'", "int64", "uint32"]),
     "short counter": (steps.counted, {"k": K, "x": X, "dispatch0_mix": np.zeros(2, np.uint32)}, ValueError,
@@ -229,6 +233,23 @@ def test_rebind_checks_as_bind_does() -> None:
         assert all(fact in str(caught.value) for fact in facts)
     bound.launch()
     assert s[0] == X.sum()
+
+
+def test_a_sample_twice_behind_the_live_ones_is_fine() -> None:
+    x, lanes = X.copy(), np.zeros(N, np.int32)
+    lanes[:3] = [5, 0, 7]
+    eagle.deploy(steps.active).run(x=x, limit=X * 9, terminated=bools(), active_map=lanes,
+                                   active_count=np.array([3], np.uint32))
+    assert x.tolist() == [v * (2 if i in (0, 5, 7) else 1) for i, v in enumerate(X)]
+
+
+def test_rebind_keeps_the_extents_of_bind() -> None:
+    acc = np.zeros(9)
+    bound = eagle.deploy(keyed.keyed_nodes).bind(k=K, x=X, node=9, acc=acc)
+    with pytest.raises(ValueError, match=r"'acc': found shape \(11,\), wanted shape \(9,\), as bound"):
+        bound.rebind(acc=np.zeros(11))
+    bound.rebind(x=-X).launch()
+    assert acc.tolist() == np.bincount(K, -X, 9).tolist()
 
 
 def test_a_broadcast_plane_keeps_its_pattern() -> None:

@@ -10,9 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cell_kernels as cells
 import grid_kernels as grids
 import hawk.diff
+import keyed_kernels as keyed
 import numpy as np
+import plane_kernels as planes
 import pytest
 import shape_kernels as kernels
 import step_kernels as steps
@@ -73,8 +76,8 @@ def test_a_sink_on_a_declared_lane_axis() -> None:
     room = np.zeros(16)
     plan.run(x=x, acc=room[:8])
     assert (room[:8] == x.sum(0)).all() and not room[8:].any()
-    for cells in (3, 9):
-        refuses(lambda: plan.run(x=x, acc=np.zeros(cells)), "'acc'", "shape (8,)")  # noqa: B023
+    for bins in (3, 9):
+        refuses(lambda: plan.run(x=x, acc=np.zeros(bins)), "'acc'", "shape (8,)")  # noqa: B023
 
 
 def test_maps_and_offsets_are_checked_at_each_launch(tmp_path: Path) -> None:
@@ -99,12 +102,60 @@ def test_maps_and_offsets_are_checked_at_each_launch(tmp_path: Path) -> None:
     offsets, y = np.array([0, 2, 4, 6]), np.zeros(300)
     second = eagle.plan.plan(unit, structure=eagle.exec.HostTeam).bind(x=room[:6], y=y[100:106],
                                                                       dispatch0_offsets=offsets)
-    for wrong in ([0, 2, 90, 90], [0, -5, 4, 6], [0, 2**63 - 1, -2, 4]):
+    segmented = eagle.plan.plan(unit, structure=eagle.exec.HostTeam)
+    for wrong in ([0, 2, 90, 90], [0, 2, 4, 7], [0, 4, 2, 6], [-1, 2, 4, 6], [0, 2**63 - 1, -2, 4]):
         offsets[:] = wrong
         refuses(second.launch, "'dispatch0_offsets'")
+        for door in (segmented.run, segmented.bind):
+            with pytest.raises(ValueError, match="'dispatch0_offsets': found .* offsets that never fall, from 0 to 6"):
+                door(x=room[:6], y=y[100:106], dispatch0_offsets=offsets)
     offsets[:] = [0, 2, 4, 6]
     second.launch()
     assert np.flatnonzero(y).tolist() == [102, 103]
+
+
+def test_an_output_of_a_segment_is_zero_outside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = eagle.load_bundle(artifact.build_bundle([steps.segmented], tmp_path, targets=("host",)).manifest_path)
+    segmented = eagle.plan.plan(unit["segmented__k1"], structure=eagle.exec.HostTeam)
+    monkeypatch.setattr(np, "empty", lambda shape, dtype=float: np.full(shape, 99, dtype))  # memory as it is found
+    y = segmented.run(x=np.arange(6.0), dispatch0_offsets=np.array([0, 2, 4, 6]))
+    assert y.tolist() == [0, 0, 3, 4, 0, 0]
+
+
+def test_what_was_bound_stays_what_it_was() -> None:
+    """A buffer that shrinks where it lies, grows elsewhere or may no longer be written is refused and named."""
+    k, x, i = np.zeros(4, int), np.ones(4), np.zeros(4, int)
+    large = 100_000  # cells: memory of this size moves when it grows, and stays when it shrinks
+
+    def bound(kernel: Any, name: str, plane: np.ndarray[Any, Any], **others: Any) -> Callable[[str], None]:
+        made = eagle.deploy(kernel).bind(**others, **{name: plane})
+        made.launch()
+
+        def refuse(change: str) -> None:
+            if change == "read-only":
+                plane.setflags(write=False)
+            elif change == "moves":
+                at, shape = plane.ctypes.data, plane.shape
+                plane.resize(1_000_000, refcheck=False)
+                plane.resize(shape, refcheck=False)
+                assert plane.ctypes.data != at
+            else:
+                plane.resize(plane.size // 2 if change == "shrinks" else plane.size * 50, refcheck=False)
+            left = plane.copy()
+            refuses(made.launch, ".launch: ", f"'{name}'", "after it was bound", f"call rebind({name}=...)")
+            assert plane.tobytes() == left.tobytes()
+
+        return refuse
+
+    for change in ("shrinks", "grows"):
+        bound(planes.table, "t", np.ones(large), i=i, y=np.zeros(4))(change)
+    for change in ("shrinks", "grows", "read-only"):
+        bound(keyed.keyed_nodes, "acc", np.zeros(large), k=k, x=x)(change)
+        bound(keyed.keyed_nodes, "acc_c", np.zeros(large), k=k, x=x, acc=np.zeros(large))(change)
+        bound(planes.wide_out, "b", np.zeros(large), x=x)(change)
+        bound(cells.total_vector, "s", np.zeros(3), v=np.ones((3, 4)))(change)
+    for change in ("grows", "moves", "read-only"):
+        bound(cells.total, "s", np.zeros(1), x=x)(change)
 
 
 def test_branches_are_counted_once() -> None:
@@ -202,8 +253,8 @@ def test_a_companion_beside_a_sink_that_is_left_out() -> None:
     plugin = eagle.deploy(kernels.histogram).plugin
     del plugin.plane_axes["bins_c"]
     plan = eagle.plan.plan(plugin, structure=eagle.exec.HostTeam)
-    for cells in (1, 5):
-        refuses(lambda: plan.run(k=k, w=x, bin=4, bins_c=np.zeros(cells)), "'bins_c'", "shape (4,)")  # noqa: B023
+    for wrong in (1, 5):
+        refuses(lambda: plan.run(k=k, w=x, bin=4, bins_c=np.zeros(wrong)), "'bins_c'", "shape (4,)")  # noqa: B023
     assert (plan.run(k=k, w=x, bin=4, bins_c=np.zeros(4)) == 10).all()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eagle.errors import BufferRefused, LayoutError, PerformanceWarning, refusal
+from eagle.errors import BufferRefused, LayoutError, PerformanceWarning, refusal, shown
 from eagle.plan import values
 from eagle.plan.lanes import buffer_shape, plane_samples, read_extents, table_view, total_samples
 from eagle.plan.signature import ONE_VALUE, Box, Signature, Slot, Use
@@ -146,7 +146,7 @@ def _check_buffer(door: str, signature: Signature, slot: Slot, packed: dict[str,
         if used.size and np.bincount(used, minlength=n).max() > 1:
             raise ValueError(refusal(door, what, "a sample twice", "each sample once", "pass np.unique of it"))
     if slot.use is Use.OFFSETS and ((array[1:] < array[:-1]).any() or array[0] < 0 or array[-1] > n):
-        raise ValueError(refusal(door, what, str(array), f"offsets that never fall, from 0 to {n}",
+        raise ValueError(refusal(door, what, shown(array.tolist()), f"offsets that never fall, from 0 to {n}",
                                  "sort the samples by branch and pass where each branch begins"))
 
 

@@ -43,7 +43,7 @@ class BoundPlan(_core.Launches):
     def _adopt(self, door: str, given: dict[str, Any], layout: str | None) -> None:
         """Check every plane, then replace the packed block as a whole."""
         plan, n, packed, pattern = self._plan, self._n, given, self._pattern
-        own: Mapping[str, Any] = {}
+        own: dict[str, Any] = {}
         if self._route is not None:
             plan, call = self._route(door, given, "bind", n)
             if n is not None and plan is not self._plan:
@@ -56,7 +56,7 @@ class BoundPlan(_core.Launches):
         self._set(bind(plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ()))
         self._plan, self._pattern = plan, pattern
         self._n = arguments.n
-        kept = arguments.packed | {name: given[name] for name in (*arguments.unconverted, *own)}
+        kept = arguments.packed | {name: given[name] for name in arguments.unconverted} | own
         self._planes = {name: kept[name] for name in arguments.slots if name in given}
         self._given = given | arguments.extents | self._planes
 

@@ -35,7 +35,7 @@ class Broadcast:
     pattern: Mapping[str, tuple[bool, ...]]  #: the lane axes that each broadcast input varies along
     n: int | None  #: the samples; None where the exact planes tell
     packed: dict[str, Any]  #: what the plan takes
-    own: dict[str, Any]  #: by name: the caller's array, or a gradient made for him, behind one packed in another shape
+    own: dict[str, Any]  #: what is packed in another shape, in its own: the caller's array or number, or a copy of it
 
 
 class Variants:
@@ -47,7 +47,7 @@ class Variants:
         self._made: dict[Any, Any] = {}
         #: each input that may be broadcast, with the gradient or tangent that varies as it does
         self.inputs = {name: None if self._source is None else f"{PREFIXES[kernel.sinks.kind]}_{name}"
-                       for role, name in (self._source or kernel).arg_spec if role in INPUTS}
+                       for role, name in (kernel if self._source is None else self._source).arg_spec if role in INPUTS}
 
     @classmethod
     def of(cls, kernel: Any, deploy: Callable[[Any], Any]) -> Variants | None:
@@ -126,12 +126,11 @@ def read_broadcast(door: str, signature: Signature, variants: Variants, given: M
                 continue
             if slot.name in given:
                 _check_follows(door, slot, name, shapes[slot.name], found[slot.name], axes)
-                own[slot.name] = given[slot.name]
+                array, own[slot.name] = _read(door, slot, given[slot.name], shapes[slot.name], mode)
             elif slot.writes and mode != "bind":
-                own[slot.name] = np.zeros(shapes[name] or (), slot.dtype)
+                array = own[slot.name] = np.zeros(shapes[name] or (), slot.dtype)
             else:
                 continue
-            array = _read(door, slot, own[slot.name], shapes.get(slot.name), mode)
             columns = slot.head if axes == lanes else (slot.width,) if slot.role == "mat_in" else ()
             packed[slot.name] = array.reshape((*columns, array.size // math.prod(columns)))
     pattern = {name: tuple(extent != 1 for extent in axes) for name, axes in full.items() if axes != lanes}
@@ -243,7 +242,7 @@ def _advice(slot: Slot, shape: Shape, lanes: tuple[Any, ...]) -> str:
     if len(lane) == 1 and lane[0] == lanes[0]:
         return f"one value a row is {slot.name}[:, None]"
     if len(lane) == len(lanes) and lane[1:] != lanes[1:] and 1 not in lane[1:]:
-        turned = all(extent == found or isinstance(extent, str) for extent, found in zip(lanes, lane[::-1], strict=True))
+        turned = lane[::-1] == lanes or isinstance(lanes[0], str) and lane[::-1][1:] == lanes[1:]
         return f"{'transpose it, or ' if turned else ''}declare the kernel with these extents"
     return "give an axis along which it does not vary the length 1"
 
@@ -258,13 +257,13 @@ def _check_follows(door: str, slot: Slot, name: str, shape: Shape | None, lane: 
                                   f"shape {(*slot.head, *axes)}, as {name!r} is given", "make it in that shape"))
 
 
-def _read(door: str, slot: Slot, value: Any, shape: Shape | None, mode: str) -> np.ndarray[Any, Any]:
-    """What a slot takes of `value`, in its own shape."""
+def _read(door: str, slot: Slot, value: Any, shape: Shape | None, mode: str) -> tuple[np.ndarray[Any, Any], Any]:
+    """What a slot takes of `value`, as an array and as the object that a bound plan keeps."""
     if isinstance(value, int | float | np.generic) and not slot.writes:
-        return np.asarray(values.input_plane(door, slot, [value]))
+        return np.asarray(values.input_plane(door, slot, [value])), value
     read = values.bound_plane if mode == "bind" else values.output_plane if slot.writes else values.input_plane
-    array = np.asarray(read(door, slot, value))
-    if shape is not None and array.shape != shape:
+    array = read(door, slot, value)
+    if array.shape != shape:
         raise LayoutError(refusal(door, slot.what, f"shape {array.shape}", f"shape {shape}",
                                   "it changed while it was read"))
-    return array
+    return np.asarray(array), array

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from eagle import _core
@@ -112,19 +113,19 @@ class Plan(_core.Runs):
         return BoundPlan(self, door, planes if route else given, layout, route)
 
     def run_planes(self, door: str, device: Any, layout: str | None, planes: dict[str, Any],
-                   mode: str, n: int | None = None) -> dict[str, Any]:
+                   mode: str, n: int | None = None, own: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
         """Run over `planes` and return every plane by name; those that were given are the caller's own objects.
 
-        `mode` ("run" or "call") says what may be left out; `n` fixes the samples. Raises as :meth:`run` says, before
-        anything is written.
+        `mode` ("run" or "call") says what may be left out; `n` and `own` are those of :func:`settle`. Raises as
+        :meth:`run` says, before anything is written.
         """
         if self.structure == RankPartition:
             RankPartition.world()
         given = self.given(door, device, planes)
-        arguments = settle(door, self.signature, given, layout, mode, n)
+        arguments = settle(door, self.signature, given, layout, mode, n, own)
         self.check_samples(door, arguments.n)
         bind(self.signature, self.kernels, arguments, self.npartitions, self.partitions or ()).launch(door)
-        return arguments.made | {name: given[name] for name in arguments.slots if name in given}
+        return arguments.made | {name: given[name] for name in arguments.slots if name in given} | dict(own)
 
     def refuse_positions(self, door: str, args: tuple[Any, ...], omissible: str) -> None:
         """Raise ArgumentError for arguments without a name."""

@@ -167,8 +167,6 @@ def _read(door: str, files: _Files) -> _Kernel:
     code = read_bytes(door, path, "the host object", MOST_OBJECT_BYTES) if path is not None else b""
     digest = hashlib.sha256(b"%d %d " % (len(text), len(code)) + text)
     digest.update(code)
-    digest.update(repr((files.id, files.format, files.sidecar.name, path and path.name)).encode("utf-8",
-                                                                                                "surrogatepass"))
     key = digest.digest()
     kept = _loaded.find(key)
     if kept is not None:
