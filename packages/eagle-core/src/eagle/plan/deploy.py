@@ -157,7 +157,7 @@ def _build(kernels: list[Any], targets: tuple[str, ...], cache_dir: Any,
     folder = cache / "bundles" / _key(kernels, targets, precision)
     with _primals_named(kernels, targets, cache_dir, precision), _lock_of(folder):
         try:
-            bundle = artifact.build_bundle(kernels, folder, mode=precision, targets=targets)
+            bundle = _build_bundle(artifact, kernels, folder, mode=precision, targets=targets)
         except HawkError as error:
             if "execution axis" not in str(error):
                 raise
@@ -169,6 +169,13 @@ def _build(kernels: list[Any], targets: tuple[str, ...], cache_dir: Any,
             raise ValueError(refusal(DOOR, "targets", shown(targets), "a target that has an entry to run",
                                      'add "host"'))
         return bundle, load_bundle(folder)
+
+
+def _build_bundle(artifact: Any, *args: Any, **kw: Any) -> Any:
+    try:
+        return artifact.build_bundle(*args, **kw)
+    except TypeError:  # hawk 0.7.1 loses a stage when its memo of artifacts is full just then; it is empty now
+        return artifact.build_bundle(*args, **kw)
 
 
 @contextmanager

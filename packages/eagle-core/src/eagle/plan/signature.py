@@ -16,13 +16,13 @@ from eagle.abi import ABI_TAG_V2
 from eagle.dtypes import PLANE_DTYPES, np_dtype
 from eagle.errors import refusal, shown
 from eagle.registry import complete
+from eagle.roles import WIDEST, cell_plane, companion_plane
 
 __all__ = ["ONE_VALUE", "ROW", "Box", "Cell", "Lanes", "Signature", "Slot", "Stage", "Use", "read_signature"]
 
-WIDEST = 2**20  # components of a plane
 ONE_VALUE = (("value", 1),)  # the axes of a table that stands for one value
 MAP, OFFSETS = 1, 2  # tables whose values say where the kernel writes, as native/kernel.h numbers them
-ROW = 32  # samples that one row of a reduction covers
+ROW = 32  # samples that one row of a reduction covers, as kernels write them; kRow of native/kernel.h is the same
 
 
 class Box(IntEnum):
@@ -203,11 +203,11 @@ class Cell:
 
     def planes(self) -> tuple[str, ...]:
         """The names its columns have as slots."""
-        return (self.name,) if self.columns == 1 else tuple(f"{self.name}_{k}" for k in range(self.columns))
+        return tuple(cell_plane(self.name, k, self.columns) for k in range(self.columns))
 
     def lost(self) -> tuple[str, ...]:
         """The slots of what the rows of a sum have lost."""
-        return tuple(f"{plane}_comp" for plane in self.planes()) if self.op == "sum" else ()
+        return tuple(map(companion_plane, self.planes())) if self.op == "sum" else ()
 
 
 @dataclass(frozen=True, slots=True)
