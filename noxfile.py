@@ -38,6 +38,7 @@ PACKAGES = {
 }
 NATIVE = ("eagle-core", "eagle-backend-cpu")
 TEST_TOOLS = ("pytest>=8", "pytest-timeout>=2.3", "hypothesis>=6.100")
+FRAMEWORKS = ("torch==2.13.0", "jax==0.10.2", "warp-lang==1.19.*", "apache-tvm-ffi")
 CLANG_FORMAT = "clang-format==19.1.7"
 
 
@@ -75,6 +76,18 @@ def fuzz(session: nox.Session) -> None:
     install_ours(session, "eagle[hawk]", *TEST_TOOLS)
     session.run("pytest", "-q", "-s", str(PACKAGES["eagle-core"] / "tests" / "fuzz"),
                 env={"EAGLE_FUZZ_CASES": session.posargs[0] if session.posargs else "20000"})
+
+
+@nox.session
+def interop(session: nox.Session) -> None:
+    """Exchange arrays with torch, jax, Warp and tvm-ffi, and try 50 000 random arrays of numpy."""
+    build_wheels(session)
+    install_ours(session, "eagle", *TEST_TOOLS)
+    session.install(*FRAMEWORKS)
+    session.run("python", "-W", "ignore", "-c", "import torch, jax, warp, tvm_ffi", silent=True)
+    tests = PACKAGES["eagle-core"] / "tests"
+    session.run("pytest", *(session.posargs or (str(tests / "frameworks"), str(tests / "test_interop_properties.py"))),
+                env={"EAGLE_INTEROP_CASES": "50000"})
 
 
 @nox.session
@@ -139,11 +152,14 @@ def bench(session: nox.Session) -> None:
     """Measure: ``nox -s bench -- calls stream``. The peer, raptor-eagle, has an environment of its own."""
     build_wheels(session)
     install_ours(session, "eagle[hawk]")
+    frameworks = FRAMEWORKS[:1] if "interop" in session.posargs else ()
+    if frameworks:
+        session.install(*frameworks)
     peer = Path(session.create_tmp()) / "peer"
     bin_dir = peer / ("Scripts" if os.name == "nt" else "bin")
     session.run("python", "-m", "venv", "--clear", str(peer))
     session.run(str(bin_dir / "python"), "-m", "pip", "install", "-q", "raptor-eagle", "raptor-hawk", "numpy",
-                external=True)
+                *frameworks, external=True)
     session.run("python", str(ROOT / "benchmarks" / "run.py"), *session.posargs, "--ours",
                 str(Path(session.bin) / "python"), "--peer", str(bin_dir / "python"))
 

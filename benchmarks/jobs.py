@@ -129,6 +129,26 @@ class Call(Timed):
         return self.timer.timeit(calls)
 
 
+class Exchange(Timed):
+    """A statement about buffers of other libraries: import_buffer, x an array of `library`, and its view."""
+
+    def __init__(self, statement: str, library: str) -> None:
+        from eagle.interop import import_buffer
+
+        x: Any = samples(1000)
+        if library == "torch":
+            import torch
+
+            x = torch.from_numpy(x)
+        names = {"import_buffer": import_buffer, "x": x, "view": import_buffer(x)}
+        self.result = np.from_dlpack(names["view"])
+        locals_ = f"{', '.join(names)} = names.values()"
+        self.timer = timeit.Timer(statement, locals_, globals={"names": names})
+
+    def seconds(self, calls: int) -> float:
+        return self.timer.timeit(calls)
+
+
 class Plain(Timed):
     """The C++ loop of plain.cpp, one range for each CPU of this process."""
 
@@ -273,6 +293,7 @@ def compiled(name: str) -> str:
 
 JOBS: dict[str, type[Job]] = {
     "call": Call,
+    "exchange": Exchange,
     "plain": Plain,
     "after_idle": AfterIdle,
     "beside": Beside,

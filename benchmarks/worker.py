@@ -9,7 +9,8 @@ import sys
 from importlib import metadata
 from typing import Any
 
-PACKAGES = ["eagle", "eagle-core", "eagle-backend-cpu", "raptor-eagle", "raptor-hawk", "raptor-core", "numpy"]
+PACKAGES = ["eagle", "eagle-core", "eagle-backend-cpu", "raptor-eagle", "raptor-hawk", "raptor-core", "numpy",
+            "torch"]
 
 
 class Worker:

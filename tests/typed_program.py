@@ -30,3 +30,13 @@ def loaded(folder: str) -> None:
             assert_type(eagle.set_num_threads(eagle.num_threads()), int)
     except eagle.OutOfBounds as error:
         assert_type(error.plane, str)
+
+
+def shared(x: object) -> eagle.interop.BufferView:
+    wanted = eagle.interop.Requirements(dtype=np.float64, shape=(3,), writable=True)
+    view = eagle.interop.import_buffer(x, require=wanted)
+    assert_type(view.shape, tuple[int, ...])
+    assert_type(view.stream, int | None)
+    assert_type(eagle.detect(x), eagle.interop.Adapter | None)
+    assert_type(eagle.interop.host_ptr(x, writable=True), int)
+    return view

@@ -124,6 +124,13 @@ std::int32_t team_size(const Backend& backend, std::int32_t n) {
     return previous;
 }
 
+/// One of the EAGLE_RESIDENCY constants.
+std::int32_t pointer_residency(const Backend& backend, std::int32_t device, std::uint64_t ptr) {
+    std::int32_t where = 0;
+    backend.call(&Symbols::pointer_residency, device, ptr, &where);
+    return where;
+}
+
 /// One launch. `params` is the address of an array of `nparams` addresses; the caller keeps it and what it points at.
 std::int32_t run_device(const Backend& backend, std::uint64_t function, std::uint64_t params, std::int64_t nparams,
                         std::int64_t base, std::int64_t count, std::int64_t n_samples, std::uint32_t block,
@@ -208,6 +215,12 @@ void register_loader(nb::module_& m) {
         .def("device_props", device_props, "device"_a = -1)
         .def("devices", devices)
         .def("team_size", team_size, "n"_a)
+        .def(
+            "fence",
+            [](const Backend& self, std::int32_t device_type, std::int32_t device, std::int64_t producer,
+               std::int64_t consumer) { self.call(&Symbols::fence, device_type, device, producer, consumer); },
+            "device_type"_a, "device"_a, "producer"_a, "consumer"_a, release_gil())
+        .def("pointer_residency", pointer_residency, "device"_a, "ptr"_a)
         .def("run_device", run_device, "function"_a, "params"_a, "nparams"_a, "base"_a, "count"_a, "n_samples"_a,
              "block"_a, "stream"_a = 0, "device"_a = -1, release_gil())
         .def(

@@ -18,6 +18,9 @@ bool register_calls(PyObject* module);
 /// canonical; comes after the calls, which import numpy. False with an exception set.
 bool register_reduce(PyObject* module);
 
+/// BufferView, Requirements, import_buffer; comes after the calls. False with an exception set.
+bool register_interop(PyObject* module);
+
 /// The backend inside a _core.Backend; null with TypeError set for any other object.
 const Backend* backend_from(PyObject* object);
 

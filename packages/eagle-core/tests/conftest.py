@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import shutil
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
+import producers
 import pytest
 
 import eagle
@@ -103,3 +105,14 @@ def _exact_kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Kernels are built without contraction, so that NumPy gives the same bits, in a cache of their own."""
     os.environ["HAWK_HOST_PROFILE"] = "native"
     os.environ["HAWK_CACHE_DIR"] = str(tmp_path_factory.getbasetemp().parent / "eagle-kernels")
+
+
+@pytest.fixture
+def no_tensor_is_left() -> Iterator[None]:
+    """Every managed tensor that was handed out in plain Python was deleted, once."""
+    assert not producers.alive
+    yield
+    gc.collect()
+    left = len(producers.alive)
+    producers.alive.clear()
+    assert left == 0

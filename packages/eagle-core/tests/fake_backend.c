@@ -9,6 +9,7 @@
  * BITS         the capability bits
  * STREAMS      exports the stream group but for stream_release when 1, all of it when 2
  * DEVICES      the device types, comma-separated
+ * FENCES       exports the interop group, which notes each fence, and pointer_residency
  * BUILD_BYTES  how much of build_info it fills
  * FAIL         the required call that fails: 1 capabilities, 2 device_types, 3 build_info, 4 probe
  * PROBE        what probe does besides: abort() or pause() */
@@ -145,6 +146,29 @@ eagle_status eagle_backend_module_global(eagle_module module, const char *name, 
 }
 void eagle_backend_module_release(eagle_module module) {
     if (module != NULL) --opened;
+}
+#endif
+
+#ifdef FENCES
+int64_t fenced[16][4];
+int32_t fences = 0;
+eagle_status eagle_backend_fence(int32_t device_type, int32_t device_id, int64_t producer, int64_t consumer) {
+    int64_t *row = fenced[fences++ % 16];
+    row[0] = device_type, row[1] = device_id, row[2] = producer, row[3] = consumer;
+    return EAGLE_OK;
+}
+eagle_status eagle_backend_event_pool_created(int64_t *out) {
+    *out = 0;
+    return EAGLE_OK;
+}
+/* Addresses from 2**40 on are of device 1. */
+eagle_status eagle_backend_pointer_residency(int32_t device, uint64_t ptr, int32_t *out) {
+    *out = device == (ptr >> 40 != 0) ? EAGLE_RESIDENCY_DEVICE : EAGLE_RESIDENCY_OTHER_DEVICE;
+    return EAGLE_OK;
+}
+eagle_status eagle_backend_compact_device(eagle_compact_desc *desc) {
+    (void)desc;
+    return EAGLE_OK;
 }
 #endif
 

@@ -23,15 +23,17 @@ from eagle.errors import (
 )
 
 if TYPE_CHECKING:  # what _LAZY says, for type checkers
-    from eagle import abi, backends, dtypes, exec, plan, registry, roles, sidecar
+    from eagle import abi, backends, dtypes, exec, interop, plan, registry, roles, sidecar
     from eagle.exec import num_threads, set_num_threads
+    from eagle.interop import detect, origin_adapter, to_cupy
     from eagle.plan import AutoPlan, BoundPlan, Plan
     from eagle.plan import auto as deploy
     from eagle.registry import load_bundle
 
 __all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "LayoutError",
-           "OutOfBounds", "PerformanceWarning", "Plan", "abi", "backends", "deploy", "dtypes", "exec", "load_bundle",
-           "num_threads", "plan", "registry", "roles", "set_num_threads", "sidecar"]
+           "OutOfBounds", "PerformanceWarning", "Plan", "abi", "backends", "deploy", "detect", "dtypes", "exec",
+           "interop", "load_bundle", "num_threads", "origin_adapter", "plan", "registry", "roles", "set_num_threads",
+           "sidecar", "to_cupy"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -47,15 +49,19 @@ _LAZY = {
     "abi": "eagle.abi",
     "backends": "eagle.backends",
     "deploy": "eagle.plan:auto",
+    "detect": "eagle.interop",
     "dtypes": "eagle.dtypes",
     "exec": "eagle.exec",
+    "interop": "eagle.interop",
     "load_bundle": "eagle.registry",
     "num_threads": "eagle.exec",
+    "origin_adapter": "eagle.interop",
     "plan": "eagle.plan",
     "registry": "eagle.registry",
     "roles": "eagle.roles",
     "set_num_threads": "eagle.exec",
     "sidecar": "eagle.sidecar",
+    "to_cupy": "eagle.interop",
 }
 
 
