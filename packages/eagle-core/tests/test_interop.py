@@ -187,10 +187,11 @@ def test_a_bare_capsule_is_no_array() -> None:
 
 def test_arguments() -> None:
     a = np.zeros(3)
-    for call in (lambda: import_buffer(), lambda: import_buffer(a, 1), lambda: import_buffer(a, other=1),  # type: ignore
-                 lambda: import_buffer(a, require="float64"), lambda: import_buffer(a, assume_writable=1)):
+    wrong: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((), {}), ((a, 1), {}), ((a,), {"other": 1}), ((a,), {"require": "float64"}), ((a,), {"assume_writable": 1})]
+    for given, named_ones in wrong:
         with pytest.raises(TypeError, match=r"^eagle\.interop\.import_buffer: "):
-            call()
+            import_buffer(*given, **named_ones)
 
 
 def test_a_view_as_an_object() -> None:

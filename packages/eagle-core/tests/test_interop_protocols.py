@@ -64,12 +64,21 @@ def test_an_array_interface() -> None:
     ({"strides": "x"}, "as strides of"), ({"typestr": LEFT_OUT}, "as typestr of"), ({"typestr": 8}, "as typestr of"),
     ({"typestr": ">f8"}, "found '>f8'"), ({"typestr": "<c16"}, "found '<c16'"), ({"typestr": "|V8"}, "found '|V8'"),
     ({"typestr": "f8"}, "found 'f8'"), ({"typestr": ""}, "found ''"), ({"typestr": "<f99999999999"}, "found '<f99"),
-    ({"mask": Interface()}, "found a mask as mask of __array_interface__, wanted None"),
+    ({"mask": Interface()}, "mask: found a masked array, wanted an array without a mask; pass"),
 ])
 def test_a_malformed_array_interface(facts: dict[str, Any], text: str) -> None:
     with pytest.raises(BufferRefused, match=text) as refused:
         import_buffer(Interface(**facts))
     assert f": {named(Interface)}: " in str(refused.value)
+
+
+def test_a_negative_bit() -> None:
+    x = Producer(np.arange(3.0))
+    x.is_neg = lambda: False  # type: ignore[attr-defined]
+    assert import_buffer(x).shape == (3,)
+    x.is_neg = lambda: True  # type: ignore[attr-defined]
+    with pytest.raises(BufferRefused, match=r"negative bit set.*resolve_neg\(\)"):
+        import_buffer(x)
 
 
 def test_an_interface_that_is_no_dict() -> None:

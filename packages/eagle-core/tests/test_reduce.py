@@ -116,6 +116,11 @@ def test_extremes_ignore_nan(dtype: type) -> None:
     for x, largest, smallest in ([0.0, -0.0], 0.0, 0.0), ([-0.0, 0.0], -0.0, -0.0), ([np.nan, -np.inf], *[-np.inf] * 2):
         assert same(_core.canonical(MAX, np.array(x, dtype), None), largest)
         assert same(_core.canonical(MIN, np.array(x, dtype), None), smallest)
+    for n in 2, 257, 4097, 3 * 4096, 3 * 4096 + 1:  # of equals the first, whichever partials meet
+        for first in 0.0, -0.0:
+            x = np.full(n, -first, dtype)
+            x[0] = first
+            assert same(_core.canonical(MAX, x, None), first) and same(_core.canonical(MIN, x, None), first)
 
 
 @pytest.mark.smoke

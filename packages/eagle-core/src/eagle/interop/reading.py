@@ -107,7 +107,8 @@ def from_facts(obj: object, protocol: str, facts: Any, device: tuple[int, int], 
                assume_writable: bool) -> _core.BufferView:
     """The view that an array interface describes."""
     if field(obj, protocol, facts, "mask", object, optional=True) is not None:
-        raise malformed(obj, protocol, "mask", "a mask", "None")
+        raise BufferRefused(refusal(DOOR, f"{producer(obj)}: mask", "a masked array", "an array without a mask",
+                                    "pass its elements filled in, or without the mask"))
     address, read_only = pair(obj, protocol, facts)
     shape = integers(obj, protocol, "shape", field(obj, protocol, facts, "shape", tuple))
     strides = field(obj, protocol, facts, "strides", tuple, optional=True)
