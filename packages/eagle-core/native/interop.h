@@ -61,6 +61,9 @@ std::string producer_name(PyObject* object);
 /// Sets BufferRefused (or another class): `<door>: <producer>: <what>`.
 void refuse(const char* door, PyObject* producer, const std::string& what, PyObject* exception = nullptr);
 
+/// Refuses a stream for host memory, named as a number or by its type.
+void refuse_stream(const char* door, PyObject* producer, PyObject* stream, PyObject* exception = nullptr);
+
 /// The requirements in `object`; null with TypeError set for another one.
 const interop::Requirements* requirements_from(PyObject* object, const char* door);
 

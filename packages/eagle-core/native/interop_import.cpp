@@ -172,7 +172,7 @@ PyObject* read_any(PyObject* object, PyObject* stream, bool assume) {
             return nullptr;
         }
     } else if (PyArray_Check(object)) {
-        refuse(kDoor, object, "stream: found one, wanted None; a CPU buffer takes no stream");
+        refuse_stream(kDoor, object, stream);
         return nullptr;
     }
     return read_closely(object, stream, assume);

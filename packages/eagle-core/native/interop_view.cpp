@@ -176,7 +176,7 @@ bool exportable(ViewObject* self, PyObject* stream, PyObject* device, PyObject* 
     }
     if (!on_host(self->buffer)) return order_streams(kExport, self, stream);
     if (stream == Py_None) return true;
-    refuse(kExport, self->origin, "stream: found one, wanted None; a CPU buffer takes no stream", PyExc_BufferError);
+    refuse_stream(kExport, self->origin, stream, PyExc_BufferError);
     return false;
 }
 
@@ -306,7 +306,7 @@ PyObject* view_refence(PyObject* object, PyObject* stream) {
         ViewObject* self = as_view(object);
         if (on_host(self->buffer)) {
             if (stream == Py_None) Py_RETURN_NONE;
-            refuse("BufferView.refence", self->origin, "stream: found one, wanted None; a CPU buffer takes no stream");
+            refuse_stream("BufferView.refence", self->origin, stream);
             return nullptr;
         }
         if (!order_streams("BufferView.refence", self, stream)) return nullptr;
@@ -406,6 +406,14 @@ void refuse(const char* door, PyObject* producer, const std::string& what, PyObj
     if (!message) return;
     PyErr_SetObject(exception ? exception : buffer_refused, message);
     Py_DECREF(message);
+}
+
+void refuse_stream(const char* door, PyObject* producer, PyObject* stream, PyObject* exception) {
+    int overflow = 0;
+    const long long code = PyLong_Check(stream) ? PyLong_AsLongLongAndOverflow(stream, &overflow) : 0;
+    const std::string found =
+        PyLong_Check(stream) && !overflow ? std::to_string(code) : std::string("a ") + Py_TYPE(stream)->tp_name;
+    refuse(door, producer, "stream: found " + found + ", wanted None; a CPU buffer takes no stream", exception);
 }
 
 bool check_view(ViewObject* view, const Requirements& wanted, const char* door) {

@@ -58,7 +58,8 @@ def through_dlpack(obj: object, source: Any, stream: int | None, assume_writable
     where = getattr(source, "__dlpack_device__", None)
     on_cpu = where is not None and int(where()[0]) == CPU
     if on_cpu and stream is not None:
-        raise BufferRefused(refusal(DOOR, producer(obj), f"stream {stream}", "None", "a CPU buffer takes no stream"))
+        raise BufferRefused(refusal(DOOR, f"{producer(obj)}: stream", str(stream), "None",
+                                    "a CPU buffer takes no stream"))
     try:
         capsule = ask(source.__dlpack__, {} if on_cpu else {"stream": stream})
     except BufferError:
@@ -87,7 +88,8 @@ def ask(offer: Any, stream: dict[str, int | None]) -> Any:
 def through_interface(obj: object, facts: Any, stream: int | None, assume_writable: bool) -> _core.BufferView:
     """By ``__array_interface__``."""
     if stream is not None:
-        raise BufferRefused(refusal(DOOR, producer(obj), f"stream {stream}", "None", "a CPU buffer takes no stream"))
+        raise BufferRefused(refusal(DOOR, f"{producer(obj)}: stream", str(stream), "None",
+                                    "a CPU buffer takes no stream"))
     return from_facts(obj, "__array_interface__", facts, (CPU, 0), 0, assume_writable)
 
 
