@@ -372,7 +372,7 @@ def test_a_newer_major_version_is_deleted_and_not_read() -> None:
 def test_a_stream_for_the_host() -> None:
     for stream in (1, 2, -1, 77):
         for host in (np.zeros(3), Producer(np.zeros(3)), import_buffer(np.zeros(3))):
-            with pytest.raises(BufferRefused, match=f"stream: found {stream}, wanted None; a CPU buffer takes no stream"):
+            with pytest.raises(BufferRefused, match=f"stream: found {stream}, wanted None; a CPU buffer takes no"):
                 import_buffer(host, stream=stream)
     for odd, text in (10**30, "a int"), ("x", "a str"):
         with pytest.raises(BufferRefused, match=f"stream: found {text}, wanted None"):
