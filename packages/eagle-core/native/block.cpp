@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "interop.h"
 #include "numpy_api.h"
 
 namespace eagle::core {
@@ -14,28 +15,26 @@ namespace {
 
 PyArrayObject* as_array(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
 
-/// A numpy array of the slot's dtype, C order, writable where the kernel writes it. `exact` leaves out subclasses and
-/// other names of the dtype, which the careful path looks at first.
-bool has_cells_of(const Slot& slot, PyObject* value, bool exact) {
+/// A numpy array of the slot's dtype, C order (or the `order` of a flag), writable where the kernel writes it. `exact`
+/// leaves out subclasses and other names of the dtype, which the careful path looks at first.
+bool has_cells_of(const Slot& slot, PyObject* value, bool exact, int order = NPY_ARRAY_C_CONTIGUOUS) {
     if (exact ? !PyArray_CheckExact(value) : !PyArray_Check(value)) return false;
     PyArrayObject* array = as_array(value);
-    const int wanted = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | (slot.writes ? NPY_ARRAY_WRITEABLE : 0);
+    const int wanted = order | NPY_ARRAY_ALIGNED | (slot.writes ? NPY_ARRAY_WRITEABLE : 0);
     const int typenum = PyArray_TYPE(array);
     return (typenum == slot.typenum || (!exact && PyArray_EquivTypenums(typenum, slot.typenum))) &&
            (PyArray_FLAGS(array) & wanted) == wanted && PyArray_ISNBO(PyArray_DESCR(array)->byteorder);
 }
 
-/// A plane of the slot: `(n,)` or `(width, n)`.
+/// A plane of the slot: `(n,)`, `(width, n)`, or `(n, width)` over the same bytes.
 bool is_plane_of(const Slot& slot, PyObject* value, bool exact, int64_t* n) {
-    if (!has_cells_of(slot, value, exact)) return false;
+    const bool wide = slot.box == Box::Mirror;
     PyArrayObject* array = as_array(value);
-    if (slot.box != Box::Mirror) {
-        if (PyArray_NDIM(array) != 1) return false;
-        *n = PyArray_DIM(array, 0);
-        return true;
-    }
-    if (PyArray_NDIM(array) != 2 || PyArray_DIM(array, 0) != slot.width) return false;
-    *n = PyArray_DIM(array, 1);
+    const bool first = wide && PyArray_Check(value) && PyArray_NDIM(array) == 2 && PyArray_DIM(array, 0) != slot.width;
+    if (!has_cells_of(slot, value, exact, first ? NPY_ARRAY_F_CONTIGUOUS : NPY_ARRAY_C_CONTIGUOUS) ||
+        PyArray_NDIM(array) != 1 + wide || (wide && PyArray_DIM(array, first) != slot.width))
+        return false;
+    *n = PyArray_DIM(array, wide && !first);
     return true;
 }
 
@@ -173,8 +172,23 @@ bool Block::unfit_overlap() const {
     return false;
 }
 
+/// Holds the array that slot i is to read or write: the value, or one of numpy over the memory of another library's.
+/// false for what needs a closer look.
+bool Block::take(std::size_t i, PyObject* value, bool exact) {
+    if (!exact || PyArray_CheckExact(value)) {
+        Py_INCREF(planes_[i] = value);
+        return true;
+    }
+    planes_[i] = quick_alias(value);
+    if (!planes_[i] || (foreign_ && Py_TYPE(foreign_) != Py_TYPE(value))) return false;
+    foreign_ = value;
+    return true;
+}
+
 Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door door, const Cut& cut) {
     const std::vector<Slot>& slots = *kernel_->slots;
+    values_ = values;
+    position_ = position;
     const bool exact = door != Door::Bind;
     bool omitted = false;
     for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -187,23 +201,22 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
                 omitted = true;
                 continue;
             }
-            PyObject* value = values[position[i]];
             int64_t n;
-            if (!is_plane_of(slot, value, exact, &n) || (n_ >= 0 && n != n_)) return Packed::Unfit;
+            if (!take(i, values[position[i]], exact) || !is_plane_of(slot, planes_[i], exact, &n) ||
+                (n_ >= 0 && n != n_))
+                return Packed::Unfit;
             n_ = n;
-            Py_INCREF(planes_[i] = value);
-            fill(slot, box, PyArray_DATA(as_array(value)), n);
+            fill(slot, box, PyArray_DATA(as_array(planes_[i])), n);
         } else if (slot.box == Box::Companion) {
             if (position[i] < 0) continue;
-            if (!has_cells_of(slot, values[position[i]], exact)) return Packed::Unfit;
-            Py_INCREF(planes_[i] = values[position[i]]);
+            if (!take(i, values[position[i]], exact) || !has_cells_of(slot, planes_[i], exact)) return Packed::Unfit;
         } else if (slot.is_buffer()) {
             if (position[i] < 0 && slot.box == Box::Sink && slot.allocates() && omits(slot, door)) {
                 omitted = true;
                 continue;
             }
-            if (position[i] < 0 || !is_buffer_of(slot, values[position[i]], exact)) return Packed::Unfit;
-            Py_INCREF(planes_[i] = values[position[i]]);
+            if (position[i] < 0 || !take(i, values[position[i]], exact) || !is_buffer_of(slot, planes_[i], exact))
+                return Packed::Unfit;
             PyArrayObject* array = as_array(planes_[i]);
             fill(slot, box, PyArray_DATA(array), PyArray_DIM(array, PyArray_NDIM(array) - 1));
             box.cell = PyArray_NBYTES(array);
@@ -217,18 +230,16 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
                 if (door == Door::Bind) return Packed::Unfit;
                 omitted = true;
             } else {
-                PyObject* value = values[position[i]];
-                if (door == Door::Run || !is_result_of(slot, value, exact)) return Packed::Unfit;
-                Py_INCREF(planes_[i] = value);
+                if (door == Door::Run || !take(i, values[position[i]], exact) ||
+                    !is_result_of(slot, planes_[i], exact))
+                    return Packed::Unfit;
             }
         } else if (slot.box == Box::Cell) {
             void* cell = &box.cell;
             box.cell = slot.cell;
             if (position[i] >= 0) {
-                PyObject* value = values[position[i]];
-                if (!is_cell_of(slot, value, exact)) return Packed::Unfit;
-                Py_INCREF(planes_[i] = value);
-                cell = PyArray_DATA(as_array(value));
+                if (!take(i, values[position[i]], exact) || !is_cell_of(slot, planes_[i], exact)) return Packed::Unfit;
+                cell = PyArray_DATA(as_array(planes_[i]));
             }
             box.handle = {cell, 1, 1, 1, 0};
         } else if (slot.is_uniform()) {
@@ -264,19 +275,33 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
     return unfit_overlap() ? Packed::Unfit : Packed::Yes;
 }
 
+bool Block::deliver() {
+    PyObject* adapter = nullptr;
+    bool done = true;
+    for (std::size_t i = 0; foreign_ && done && i < kernel_->slots->size(); ++i) {
+        if (!(*kernel_->slots)[i].result || position_[i] >= 0) continue;
+        if (!adapter && !(adapter = adapter_of(foreign_))) return false;
+        PyObject* made = PyObject_CallMethod(adapter, "from_numpy", "O", planes_[i]);
+        done = made != nullptr;
+        if (done) Py_SETREF(planes_[i], made);
+    }
+    Py_XDECREF(adapter);
+    return done;
+}
+
 PyObject* Block::results(bool alone) const {
     const std::vector<Slot>& slots = *kernel_->slots;
     PyObject* only = nullptr;
     std::size_t count = 0;
     for (std::size_t i = 0; i < slots.size(); ++i)
         if (slots[i].result) {
-            only = planes_[i];
+            only = shown(i);
             ++count;
         }
     if (alone && count == 1) return Py_NewRef(only);
     PyObject* all = PyDict_New();
     for (std::size_t i = 0; all && i < slots.size(); ++i)
-        if (slots[i].result && PyDict_SetItem(all, slots[i].name, planes_[i]) < 0) Py_CLEAR(all);
+        if (slots[i].result && PyDict_SetItem(all, slots[i].name, shown(i)) < 0) Py_CLEAR(all);
     return all;
 }
 

@@ -42,7 +42,8 @@ public:
     enum class Packed { Yes, Unfit, Error };
 
     /// Packs values[position[i]] into slot i; position < 0 is an omitted slot. Unfit: some value is not exactly what
-    /// the slot takes (nothing is raised); Error: a Python exception is set. Omitted planes are allocated.
+    /// the slot takes (nothing is raised); Error: a Python exception is set. Omitted planes are allocated. Both arrays
+    /// are borrowed until the results are taken.
     Packed pack(PyObject* const* values, const int16_t* position, Door door, const Cut& cut);
 
     KernelObject* kernel() const { return kernel_; }
@@ -50,12 +51,16 @@ public:
     int64_t n() const { return n_; }
     /// The plane of slot i, or the result of a reduction, borrowed; null for anything else.
     PyObject* plane(std::size_t i) const { return planes_[i]; }
+    /// The same as the caller knows it: his own object where he gave one.
+    PyObject* shown(std::size_t i) const { return position_[i] >= 0 ? values_[position_[i]] : planes_[i]; }
     /// Launches, with what comes before and behind it: companions start at zero and are folded, rows are reduced.
     /// Without the GIL.
     eagle_status run(const Cut& cut) const;
     /// What run() does before and behind the launch.
     void begin() const;
     eagle_status finish() const;
+    /// Makes arrays of the caller's framework of the results that were left out. false with an exception set.
+    bool deliver();
     /// New reference: {name: plane} of the results; the plane itself where `alone` and it is the only one.
     PyObject* results(bool alone) const;
     /// Whether every plane is still what was packed; else the slot that is not.
@@ -68,6 +73,7 @@ private:
     template <class T>
     void finish(const Reduction& reduction, T* out) const;
     bool unfit_overlap() const;
+    bool take(std::size_t i, PyObject* value, bool exact);
     bool allocate(std::size_t i);
     bool allocate_scratch();
     /// Whether slot i is a companion of the block's own.
@@ -75,6 +81,9 @@ private:
 
     KernelObject* kernel_;
     int64_t n_;
+    PyObject* const* values_ = nullptr;
+    const int16_t* position_ = nullptr;
+    PyObject* foreign_ = nullptr;  ///< borrowed: one of the values that are no arrays of numpy
     BoxStorage inline_boxes_[kInline];
     const void* inline_params_[kInline];
     PyObject* inline_planes_[kInline];

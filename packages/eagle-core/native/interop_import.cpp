@@ -23,7 +23,7 @@ using namespace interop;
 constexpr const char* kDoor = "eagle.interop.import_buffer";
 constexpr int64_t kDefaultStream = 1;
 
-PyObject *str_exchange, *str_is_neg, *str_module;
+PyObject *str_exchange, *str_is_neg, *str_module, *str_requires_grad;
 PyObject* str_keywords[3];
 
 /// Arrays of jax are shared between computations, so nobody may write them.
@@ -100,6 +100,14 @@ bool is_negated(PyObject* object) {
     if (!answer) PyErr_Clear();
     Py_XDECREF(answer);
     return answer == Py_True;
+}
+
+/// Whether an attribute of an object is True.
+bool is_true(PyObject* object, PyObject* name) {
+    PyObject* value = PyObject_GetAttr(object, name);
+    if (!value) PyErr_Clear();
+    Py_XDECREF(value);
+    return value == Py_True;
 }
 
 /// A CPU tensor that its type's C functions tell of; empty for anything that needs a closer look.
@@ -324,6 +332,31 @@ std::optional<Buffer> read_quickly(PyObject* object) {
     return on_host(view->buffer) ? std::optional(read_view(view)) : std::nullopt;
 }
 
+PyObject* quick_alias(PyObject* object) {
+    PyObject* view = nullptr;
+    if (Py_IS_TYPE(object, ViewType)) {
+        view = Py_NewRef(object);
+    } else if (!PyArray_Check(object)) {
+        std::optional<Buffer> buffer = read_exchange(object);
+        if (buffer && !is_true(object, str_requires_grad)) view = make_view(object, std::move(*buffer), 0);
+    }
+    PyObject* array = view ? alias(view) : nullptr;
+    Py_XDECREF(view);
+    PyErr_Clear();
+    return array;
+}
+
+PyObject* adapter_of(PyObject* object) {
+    static PyObject* detect = nullptr;
+    if (!detect) {
+        PyObject* module = PyImport_ImportModule("eagle.interop.frameworks");
+        if (module) detect = PyObject_GetAttrString(module, "detect");
+        Py_XDECREF(module);
+        if (!detect) return nullptr;
+    }
+    return PyObject_CallOneArg(detect, object);
+}
+
 int has_moved(ViewObject* view) {
     while (Py_IS_TYPE(view->origin, ViewType)) view = reinterpret_cast<ViewObject*>(view->origin);
     PyObject* origin = view->origin;
@@ -353,7 +386,8 @@ bool add_imports(PyObject* module) {
     str_exchange = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
     str_is_neg = PyUnicode_InternFromString("is_neg");
     str_module = PyUnicode_InternFromString("__module__");
-    return str_exchange && str_is_neg && str_module && add_names(module) &&
+    str_requires_grad = PyUnicode_InternFromString("requires_grad");
+    return str_exchange && str_is_neg && str_module && str_requires_grad && add_names(module) &&
            PyModule_AddFunctions(module, functions) == 0;
 }
 

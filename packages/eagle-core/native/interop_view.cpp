@@ -228,29 +228,6 @@ int typenum_of(const Element& element) {
     }
 }
 
-/// A numpy array of the very memory, which keeps the view.
-PyObject* alias(PyObject* object) {
-    const Buffer& buffer = buffer_of(object);
-    const int typenum = typenum_of(*buffer.element);
-    if (typenum == NPY_NOTYPE || !(on_host(buffer) || buffer.device.type == dlpack::kCudaHost)) {
-        refuse("BufferView.__array__", as_view(object)->origin,
-               std::string("found ") + buffer.element->name + " on " + deviceText(buffer.device.type) +
-                   ", wanted an element type of numpy in host memory; convert it with its own library",
-               PyExc_TypeError);
-        return nullptr;
-    }
-    npy_intp shape[kMaxRank], steps[kMaxRank];
-    for (int axis = 0; axis < buffer.rank; ++axis) {
-        shape[axis] = static_cast<npy_intp>(buffer.shape[axis]);
-        steps[axis] = static_cast<npy_intp>(buffer.strides[axis] * buffer.element->bytes());
-    }
-    PyObject* array = PyArray_New(&PyArray_Type, buffer.rank, shape, typenum, steps, buffer.data, 0,
-                                  buffer.writable() ? NPY_ARRAY_WRITEABLE : 0, nullptr);
-    if (!array) return nullptr;
-    if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array), Py_NewRef(object)) < 0) Py_CLEAR(array);
-    return array;
-}
-
 PyObject* view_array(PyObject* object, PyObject* args, PyObject* names) {
     static const char* keywords[] = {"dtype", "copy", nullptr};
     PyObject *dtype = Py_None, *copy = Py_None;
@@ -362,6 +339,28 @@ PyType_Spec view_spec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, view_slots};
 
 }  // namespace
+
+PyObject* alias(PyObject* object) {
+    const Buffer& buffer = buffer_of(object);
+    const int typenum = typenum_of(*buffer.element);
+    if (typenum == NPY_NOTYPE || !(on_host(buffer) || buffer.device.type == dlpack::kCudaHost)) {
+        refuse("BufferView.__array__", as_view(object)->origin,
+               std::string("found ") + buffer.element->name + " on " + deviceText(buffer.device.type) +
+                   ", wanted an element type of numpy in host memory; convert it with its own library",
+               PyExc_TypeError);
+        return nullptr;
+    }
+    npy_intp shape[kMaxRank], steps[kMaxRank];
+    for (int axis = 0; axis < buffer.rank; ++axis) {
+        shape[axis] = static_cast<npy_intp>(buffer.shape[axis]);
+        steps[axis] = static_cast<npy_intp>(buffer.strides[axis] * buffer.element->bytes());
+    }
+    PyObject* array = PyArray_New(&PyArray_Type, buffer.rank, shape, typenum, steps, buffer.data, 0,
+                                  buffer.writable() ? NPY_ARRAY_WRITEABLE : 0, nullptr);
+    if (!array) return nullptr;
+    if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array), Py_NewRef(object)) < 0) Py_CLEAR(array);
+    return array;
+}
 
 Share share_in(PyObject* object) {
     return Share(Py_NewRef(object), [](PyObject* gone) {

@@ -11,7 +11,9 @@
 #include "calls.h"
 #include "checked.h"
 #include "eagle/exec/Fork.h"
+#include "interop.h"
 #include "numpy_api.h"
+#include "relayout.h"
 
 namespace eagle::core {
 
@@ -53,16 +55,24 @@ struct Kept {
     std::size_t bytes() const { return static_cast<std::size_t>(PyArray_NBYTES(array)); }
 };
 
-/// The caller's own array, of which a view was packed.
+/// The caller's own array, of which another array of the same memory was packed: one of numpy, or a BufferView of any.
 struct Watched {
     PyObject* name;  // borrowed, as the array
-    Kept plane;
-    std::size_t bytes;
+    PyObject* object;
+    char* data;  // of an array of numpy, as its size
+    npy_intp bytes;
     bool writes;
 
-    bool intact() const {
-        return PyArray_DATA(plane.array) == plane.data && plane.bytes() == bytes &&
-               (!writes || PyArray_ISWRITEABLE(plane.array));
+    Watched(PyObject* name, PyObject* object, bool writes) : name(name), object(object), writes(writes) {
+        data = PyArray_Check(object) ? static_cast<char*>(PyArray_DATA(array())) : nullptr;
+        bytes = PyArray_Check(object) ? PyArray_NBYTES(array()) : 0;
+    }
+    PyArrayObject* array() const { return reinterpret_cast<PyArrayObject*>(object); }
+    /// 1 yes, 0 no, -1 with an exception of the producer set.
+    int moved() const {
+        if (Py_IS_TYPE(object, ViewType)) return has_moved(reinterpret_cast<ViewObject*>(object));
+        return PyArray_DATA(array()) != data || PyArray_NBYTES(array()) != bytes ||
+               (writes && !PyArray_ISWRITEABLE(array()));
     }
 };
 
@@ -101,9 +111,36 @@ struct BoundObject {
     PyObject* given;  // the arguments it was made of: keeps every array alive
     std::vector<std::unique_ptr<Stage>>* stages;
     std::vector<Watched>* watched;
+    std::vector<Relayout>* copies;
     Cut* cut;
     Turn* turn;
+
+    const KernelObject* kernel() const { return stages->front()->kernel; }
+    /// Every stage of a launch, with what is copied before and behind it. Without the GIL.
+    eagle_status run(const KernelObject** failed) const;
+    eagle_status copy_in() const {
+        eagle_status status = EAGLE_OK;
+        for (std::size_t i = 0; i < copies->size() && status == EAGLE_OK; ++i)
+            status = (*copies)[i].before(*kernel()->seam);
+        return status;
+    }
+    eagle_status copy_out() const {
+        eagle_status status = EAGLE_OK;
+        for (std::size_t i = 0; i < copies->size() && status == EAGLE_OK; ++i)
+            status = (*copies)[i].behind(*kernel()->seam);
+        return status;
+    }
 };
+
+eagle_status BoundObject::run(const KernelObject** failed) const {
+    *failed = kernel();
+    eagle_status status = copy_in();
+    for (std::size_t i = 0; i < stages->size() && status == EAGLE_OK; ++i) {
+        *failed = (*stages)[i]->kernel;
+        status = (*stages)[i]->run(*cut);
+    }
+    return status == EAGLE_OK ? copy_out() : status;
+}
 
 struct LaunchesObject {
     PyObject ob_base;
@@ -141,27 +178,44 @@ bool read_stage(PyObject* item, int64_t n, const Cut& cut, BoundObject* self) {
     return true;
 }
 
-/// (name, array, writes)
+/// (name, array or view, writes)
 bool read_watched(PyObject* item, std::vector<Watched>& watched) {
     PyObject *name, *array;
     int writes;
     if (!PyArg_ParseTuple(item, "UOp", &name, &array, &writes)) return false;
-    if (!PyArray_Check(array)) {
-        PyErr_SetString(PyExc_ValueError, "_core.Bound: wanted an array to watch");
+    if (!PyArray_Check(array) && !Py_IS_TYPE(array, ViewType)) {
+        PyErr_SetString(PyExc_ValueError, "_core.Bound: wanted an array or a view to watch");
         return false;
     }
-    const Kept plane(array);
-    watched.push_back({name, plane, plane.bytes(), writes != 0});
+    watched.emplace_back(name, array, writes != 0);
     return true;
 }
 
-/// _core.Bound(stages, n, parts, given, watched): the kernels of a program, in order, over n samples. `watched` are the
-/// caller's own arrays where views of them are packed: a launch refuses one that moved.
+/// (copy, theirs, in, out)
+bool read_copy(PyObject* item, std::vector<Relayout>& copies) {
+    PyObject *copy, *theirs;
+    int in, out;
+    if (!PyArg_ParseTuple(item, "OOpp", &copy, &theirs, &in, &out)) return false;
+    copies.emplace_back(copy, theirs, in, out);
+    return true;
+}
+
+/// Reads each item of `tuple` with `read`, which takes the item and `more`.
+template <class Read, class... More>
+bool read_all(PyObject* tuple, Read read, More&&... more) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
+        if (!read(PyTuple_GET_ITEM(tuple, i), more...)) return false;
+    return true;
+}
+
+/// _core.Bound(stages, n, parts, given, watched, copies): the kernels of a program, in order, over n samples. `watched`
+/// are the caller's own arrays where other arrays of their memory are packed: a launch refuses one that moved. `copies`
+/// are planes in the caller's own memory order, copied in before a launch and out behind it.
 PyObject* bound_new(PyTypeObject* type, PyObject* args, PyObject*) {
-    PyObject *stages, *given, *watched;
+    PyObject *stages, *given, *watched, *copies;
     long long n, parts;
-    if (!PyArg_ParseTuple(args, "O!LLO!O!:Bound", &PyTuple_Type, &stages, &n, &parts, &PyTuple_Type, &given,
-                          &PyTuple_Type, &watched))
+    if (!PyArg_ParseTuple(args, "O!LLO!O!O!:Bound", &PyTuple_Type, &stages, &n, &parts, &PyTuple_Type, &given,
+                          &PyTuple_Type, &watched, &PyTuple_Type, &copies))
         return nullptr;
     PyObject* object = type->tp_alloc(type, 0);
     if (!object) return nullptr;
@@ -169,13 +223,14 @@ PyObject* bound_new(PyTypeObject* type, PyObject* args, PyObject*) {
     PyObject* made = guarded([&]() -> PyObject* {
         self->stages = new std::vector<std::unique_ptr<Stage>>;
         self->watched = new std::vector<Watched>;
+        self->copies = new std::vector<Relayout>;
         self->cut = new Cut;
         self->turn = new Turn;
         if (!read_cut(parts, given, *self->cut)) return nullptr;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(stages); ++i)
-            if (!read_stage(PyTuple_GET_ITEM(stages, i), n, *self->cut, self)) return nullptr;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(watched); ++i)
-            if (!read_watched(PyTuple_GET_ITEM(watched, i), *self->watched)) return nullptr;
+        const auto stage = [&](PyObject* item) { return read_stage(item, n, *self->cut, self); };
+        if (!read_all(stages, stage) || !read_all(watched, read_watched, *self->watched) ||
+            !read_all(copies, read_copy, *self->copies))
+            return nullptr;
         self->given = Py_NewRef(args);
         return object;
     });
@@ -198,6 +253,7 @@ void bound_dealloc(PyObject* object) {
     PyObject_GC_UnTrack(object);
     delete self->stages;
     delete self->watched;
+    delete self->copies;
     delete self->cut;
     delete self->turn;
     Py_XDECREF(self->given);
@@ -233,10 +289,18 @@ bool launch_bound_checked(BoundObject* bound, const Caller& caller) {
     Failure failed;
     {
         const std::unique_ptr<Turn, void (*)(Turn*)> taken(bound->turn, [](Turn* turn) { turn->give(); });
+        const auto report = [bound](eagle_status status) -> Failure {
+            if (status == EAGLE_OK) return nullptr;
+            return [kernel = bound->kernel(), status] { passed(kernel, status); };
+        };
+        failed = report(bound->copy_in());
         const Before before(*bound->stages);
         for (std::size_t i = 0; !failed && i < bound->stages->size(); ++i)
             failed = (*bound->stages)[i]->run_checked(*bound->cut, caller);
-        if (failed) before.restore();
+        if (failed)
+            before.restore();
+        else
+            failed = report(bound->copy_out());
     }
     if (failed) failed();  // after the turn: a signal handler may launch the same plan
     return !failed;
@@ -245,31 +309,28 @@ bool launch_bound_checked(BoundObject* bound, const Caller& caller) {
 /// Runs every stage. false with an exception set.
 bool launch_bound(BoundObject* bound, const Caller& caller) {
     const auto& stages = *bound->stages;
-    if (stages.size() == 1 && stages[0]->plain())
+    if (stages.size() == 1 && stages[0]->plain() && bound->copies->empty())
         return launch(stages[0]->kernel, stages[0]->block.params(), stages[0]->block.n(), *bound->cut, caller);
     if (checking()) [[unlikely]]
         return launch_bound_checked(bound, caller);
     const KernelObject* kernel = nullptr;
-    eagle_status status = EAGLE_OK;
+    eagle_status status;
     Py_BEGIN_ALLOW_THREADS;
     bound->turn->take();
-    for (std::size_t i = 0; i < stages.size() && status == EAGLE_OK; ++i) {
-        kernel = stages[i]->kernel;
-        status = stages[i]->run(*bound->cut);
-    }
+    status = bound->run(&kernel);
     bound->turn->give();
     Py_END_ALLOW_THREADS;
     return passed(kernel, status);
 }
 
-/// The name of a plane that is no longer what was bound; null when all are.
+/// The name of a plane that is no longer what was bound; null when all are, and with an exception of a producer set.
 PyObject* moved_plane(const BoundObject* bound) {
     for (const auto& stage : *bound->stages) {
         std::size_t slot = 0;
         if (!stage->block.intact(&slot)) return (*stage->kernel->slots)[slot].name;
     }
     for (const Watched& plane : *bound->watched)
-        if (!plane.intact()) return plane.name;
+        if (const int moved = plane.moved()) return moved > 0 ? plane.name : nullptr;
     return nullptr;
 }
 
@@ -305,8 +366,13 @@ PyObject* launches_launch(PyObject* object, PyObject* const* args, Py_ssize_t gi
     }
     if (given || names) return guarded([&] { return careful(object, str_launch, args, given, names); });
     BoundObject* bound = self->bound;
-    if (PyObject* moved = moved_plane(bound)) return PyObject_CallMethodOneArg(object, str_moved, moved);
-    Py_INCREF(bound);  // another thread may rebind while the GIL is released
+    Py_INCREF(bound);  // another thread may rebind while the GIL is released, or while a producer is asked
+    PyObject* moved = moved_plane(bound);
+    if (moved || PyErr_Occurred()) {
+        PyObject* refused = moved ? PyObject_CallMethodOneArg(object, str_moved, moved) : nullptr;
+        Py_DECREF(bound);
+        return refused;
+    }
     PyObject* result = guarded([&]() -> PyObject* {
         return launch_bound(bound, {bound->stages->front()->kernel->name, "launch"}) ? Py_NewRef(Py_None) : nullptr;
     });

@@ -81,9 +81,9 @@ PyObject* run_exact(RunsObject* self, PyObject* const* args, Py_ssize_t given, P
     Block block(self->kernel);
     if (block.pack(args, position, door, *self->cut) != Block::Packed::Yes) return nullptr;
     const Caller caller = door == Door::Run ? Caller{self->kernel->name, "run"} : Caller{nullptr, nullptr};
-    if (!launch(block, *self->cut, caller)) return nullptr;
+    if (!launch(block, *self->cut, caller) || !block.deliver()) return nullptr;
     if (door == Door::Run || self->returns == kRunResult) return block.results(true);
-    if (self->returns >= 0) return Py_NewRef(block.plane(static_cast<std::size_t>(self->returns)));
+    if (self->returns >= 0) return Py_NewRef(block.shown(static_cast<std::size_t>(self->returns)));
     PyObject* all = block.results(false);
     if (!all) return nullptr;
     PyObject* tree = PyObject_CallMethodOneArg(reinterpret_cast<PyObject*>(self), str_returned, all);

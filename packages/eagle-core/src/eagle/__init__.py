@@ -18,6 +18,7 @@ from eagle.errors import (
     BufferRefused,
     Busy,
     LayoutError,
+    LayoutWarning,
     OutOfBounds,
     PerformanceWarning,
 )
@@ -26,14 +27,14 @@ if TYPE_CHECKING:  # what _LAZY says, for type checkers
     from eagle import abi, backends, dtypes, exec, interop, plan, registry, roles, sidecar
     from eagle.exec import num_threads, set_num_threads
     from eagle.interop import detect, origin_adapter, to_cupy
-    from eagle.plan import AutoPlan, BoundPlan, Plan
+    from eagle.plan import AutoPlan, BoundPlan, Plan, samples_first, samples_last
     from eagle.plan import auto as deploy
     from eagle.registry import load_bundle
 
 __all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "LayoutError",
-           "OutOfBounds", "PerformanceWarning", "Plan", "abi", "backends", "deploy", "detect", "dtypes", "exec",
-           "interop", "load_bundle", "num_threads", "origin_adapter", "plan", "registry", "roles", "set_num_threads",
-           "sidecar", "to_cupy"]
+           "LayoutWarning", "OutOfBounds", "PerformanceWarning", "Plan", "abi", "backends", "deploy", "detect",
+           "dtypes", "exec", "interop", "load_bundle", "num_threads", "origin_adapter", "plan", "registry", "roles",
+           "samples_first", "samples_last", "set_num_threads", "sidecar", "to_cupy"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -59,6 +60,8 @@ _LAZY = {
     "plan": "eagle.plan",
     "registry": "eagle.registry",
     "roles": "eagle.roles",
+    "samples_first": "eagle.plan",
+    "samples_last": "eagle.plan",
     "set_num_threads": "eagle.exec",
     "sidecar": "eagle.sidecar",
     "to_cupy": "eagle.interop",

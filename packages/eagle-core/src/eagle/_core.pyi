@@ -64,7 +64,8 @@ _Stage = tuple[Kernel, tuple[Any, ...], tuple[int, ...], tuple[Any, ...]]
 
 class Bound:
     def __new__(cls, stages: tuple[_Stage, ...], n: int, parts: int, given: tuple[tuple[int, int, int], ...],
-                watched: tuple[tuple[str, Any, bool], ...], /) -> Bound: ...
+                watched: tuple[tuple[str, Any, bool], ...],
+                copies: tuple[tuple[NDArray[Any], NDArray[Any], bool, bool], ...], /) -> Bound: ...
     def launch(self, door: str, /) -> None: ...
 
 class Launches:

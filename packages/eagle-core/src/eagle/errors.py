@@ -8,8 +8,11 @@ a refusal.
 
 from __future__ import annotations
 
-__all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "LayoutError", "OutOfBounds",
-           "PerformanceWarning", "REBUILD", "out_of_bounds", "refusal", "shown"]
+import sys
+import warnings
+
+__all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "LayoutError", "LayoutWarning",
+           "OutOfBounds", "PerformanceWarning", "REBUILD", "WARNED", "out_of_bounds", "refusal", "shown", "warn"]
 
 #: The next step where what a producer wrote is malformed.
 REBUILD = "rebuild the artifact"
@@ -51,6 +54,28 @@ class OutOfBounds(IndexError):
 
 class PerformanceWarning(UserWarning):
     """The call works, at a cost the caller can avoid."""
+
+
+class LayoutWarning(UserWarning):
+    """A plane is sample-major in memory: each call copies it, and what the kernel wrote is copied back."""
+
+
+#: Whom :func:`warn` has told: (file, line, argument, category). Cleared, everybody is told again. One set.add under the
+#: interpreter's lock; a forked child goes on with its parent's.
+WARNED: set[tuple[str, int, str, type[Warning]]] = set()
+
+_LIBRARIES = ("eagle", "hawk", "torch", "cupy")  # their frames called in the name of somebody
+
+
+def warn(argument: str, text: str, category: type[Warning]) -> None:
+    """Warn about an argument, once for each line of code that gives it; where a filter makes an error of it, always."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES:
+        frame, level = frame.f_back, level + 1
+    site = (frame.f_code.co_filename, frame.f_lineno, argument, category)
+    if site not in WARNED:
+        warnings.warn(f"{argument} {text}", category, stacklevel=level)
+        WARNED.add(site)
 
 
 def refusal(door: str, argument: str, found: str, wanted: str, fix: str) -> str:

@@ -4,7 +4,7 @@ was seen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,7 +16,7 @@ from eagle.errors import BufferRefused, refusal
 from eagle.interop.buffer import import_buffer
 from eagle.interop.streams import CUDA, cupy_module, external_stream
 
-__all__ = ["Adapter", "detect", "origin_adapter", "refuse_jax_written", "to_cupy"]
+__all__ = ["Adapter", "detect", "origin", "origin_adapter", "refuse_jax_written", "to_cupy"]
 
 # The top module of a type to its framework's name.
 FRAMEWORKS = {"cupy": "cupy", "torch": "torch", "jax": "jax", "jaxlib": "jax", "tensorflow": "tensorflow"}
@@ -122,14 +122,20 @@ def origin_adapter(candidates: Iterable[object]) -> Adapter:
 
     Raises TypeError naming both where arrays of two frameworks are among them.
     """
-    found = [adapter for adapter in map(detect, candidates) if adapter is not None]
-    origins = [adapter for adapter in found if adapter.name in ORIGINS]
-    for other in origins[1:]:
-        if other.name != origins[0].name:
-            raise TypeError(refusal("eagle.origin_adapter", "candidates", f"arrays of {origins[0].name} and of "
-                                    f"{other.name}", "arrays of one framework", "convert one of them"))
-    devices = [adapter for adapter in found if adapter.cuda]
-    return (origins or devices or [Adapter("numpy", False)])[0]
+    return origin("eagle.origin_adapter", {f"candidate {i}": value for i, value in enumerate(candidates)})
+
+
+def origin(door: str, arguments: Mapping[str, object]) -> Adapter:
+    """:func:`origin_adapter` of the arguments of another door, which its refusal then names."""
+    found = {name: adapter for name, value in arguments.items() if (adapter := detect(value)) is not None}
+    origins = {name: adapter for name, adapter in found.items() if adapter.name in ORIGINS}
+    for name, other in origins.items():
+        first, adapter = next(iter(origins.items()))
+        if other.name != adapter.name:
+            raise TypeError(refusal(door, f"{first!r} and {name!r}", f"arrays of {adapter.name} and of {other.name}",
+                                    "arrays of one framework", "convert one of them"))
+    devices = [adapter for adapter in found.values() if adapter.cuda]
+    return next(iter(origins.values()), None) or next(iter(devices), None) or Adapter("numpy", False)
 
 
 def to_cupy(x: Any) -> Any:

@@ -4,11 +4,12 @@
 from eagle.plan.auto_plan import AutoPlan
 from eagle.plan.bound import BoundPlan
 from eagle.plan.deploy import auto
+from eagle.plan.layout import samples_first, samples_last
 from eagle.plan.plan import Plan, plan
 from eagle.plan.residency import FUSED_STEPS_SLOT, device_resident, one_step_word, residency
 
 __all__ = ["FUSED_STEPS_SLOT", "AutoPlan", "BoundPlan", "Plan", "auto", "device_resident", "one_step_word", "plan",
-           "residency"]
+           "residency", "samples_first", "samples_last"]
 
 
 def __dir__() -> list[str]:

@@ -3,33 +3,90 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from eagle.errors import BufferRefused, LayoutError, PerformanceWarning, refusal, shown
+from eagle.errors import BufferRefused, LayoutError, LayoutWarning, PerformanceWarning, refusal, shown, warn
+from eagle.interop.buffer import BufferView
+from eagle.interop.frameworks import Adapter, origin
 from eagle.plan import values
-from eagle.plan.lanes import buffer_shape, plane_samples, read_extents, table_view, total_samples
-from eagle.plan.signature import ONE_VALUE, Box, Signature, Slot, Use
+from eagle.plan.lanes import buffer_shape, read_extents, table_view, total_samples
+from eagle.plan.layout import (
+    Reading,
+    check_layout,
+    check_mixture,
+    overlaps_itself,
+    read_shape,
+    samples_first,
+    samples_last,
+    unmarked,
+    with_samples_last,
+)
+from eagle.plan.signature import ONE_VALUE, Box, Lanes, Signature, Slot, Use
 
 __all__ = ["Arguments", "settle"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Arguments:
     """The checked arguments of a call over `n` samples."""
 
-    n: int
-    extents: dict[str, int]
-    packed: dict[str, Any]  #: what the slots take by name: flat arrays and numbers
-    slots: dict[str, Slot]  #: the arguments by name, with the dtype of the array where the plugin declares none
-    made: dict[str, np.ndarray[Any, Any]]  #: outputs the caller left out, as the caller gets them
-    unconverted: tuple[str, ...]  #: those whose memory is the caller's own
-    sizes: dict[str, int]  #: the bytes of each buffer, as they were checked
-    watched: tuple[tuple[str, Any, bool], ...]  #: the caller's own arrays where views are packed, written or not
+    given: dict[str, Any]  #: the caller's own objects, without markers
+    n: int = 0
+    one: bool = False  #: the call is over one sample, given and returned without an axis for it
+    extents: dict[str, int] = field(default_factory=dict)
+    packed: dict[str, Any] = field(default_factory=dict)  #: what the slots take by name: flat arrays and numbers
+    #: the arguments by name, with the dtype of the array where the plugin declares none
+    slots: dict[str, Slot] = field(default_factory=dict)
+    #: where the caller's own arrays are, in their memory order; not those that were converted
+    memory: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    readings: dict[str, Reading] = field(default_factory=dict)  #: of the planes that were given
+    made: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)  #: outputs the caller left out
+    origin: Adapter | None = None  #: whose arrays those become
+    sizes: dict[str, int] = field(default_factory=dict)  #: the bytes of each buffer, as they were checked
+    #: planes in the caller's memory order that a launch copies in, out, or both: their name, the copy and the plane
+    copies: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+
+    def watched(self) -> tuple[tuple[str, Any, bool], ...]:
+        """The caller's own arrays where others over their memory are packed, written or not."""
+        return tuple((name, array.base if isinstance(array.base, BufferView) else self.given[name],
+                      self.slots[name].writes)
+                     for name, array in self.memory.items() if self.packed[name] is not self.given[name])
+
+    def copied(self) -> tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], bool, bool], ...]:
+        """(copy, plane, in, out) of each of the copies."""
+        return tuple((self.packed[name], theirs, not self.slots[name].writes or self.slots[name].zero,
+                      self.slots[name].writes) for name, theirs in self.copies.items())
+
+    def shown(self) -> dict[str, Any]:
+        """What was bound: the caller's own objects, but the packed view or copy of a sample-major plane."""
+        first = {name for name, reading in self.readings.items() if reading.first}
+        return {name: self.given[name] if name in self.memory and name not in first else self.packed[name]
+                for name in self.slots if name in self.given}
+
+    def again(self) -> dict[str, Any]:
+        """What gives the same arguments once more, to a call without ``layout=``."""
+        kept: dict[str, Any] = {name: self.given[name] if name in self.memory else self.packed[name]
+                                for name in self.slots if name in self.given}
+        for name, reading in self.readings.items():
+            if reading.open:
+                kept[name] = (samples_first if reading.first else samples_last)(self.given[name])
+        return kept | self.extents
+
+    def results(self) -> dict[str, Any]:
+        """Every array by name after a run: the caller's own, and the made ones as arrays of his framework."""
+        made = {}
+        for name, array in self.made.items():
+            slot = self.slots[name]
+            made[name] = array.reshape(slot.matrix or slot.head) if self.one and slot.is_plane else array
+            if self.origin is not None and self.origin.name != "numpy":
+                made[name] = self.origin.from_numpy(made[name])
+            elif made[name].ndim == 0:
+                made[name] = made[name][()]
+        return made | {name: self.given[name] for name in self.slots if name in self.given}
 
 
 def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: str | None, mode: str,
@@ -39,48 +96,44 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     `mode` is "run" or "call", which convert and allocate, or "bind", which takes arrays as they are. `n` fixes the
     samples; `own` are the caller's own arrays where views of them are `given`. Raises as :meth:`Plan.run` says.
     """
-    values.check_layout(door, layout)
-    extents = read_extents(door, signature, given)
-    values.check_names(door, signature, given, mode)
-    packed = _read(door, signature, given, mode)
-    slots = {slot.name: _typed(slot, packed.get(slot.name)) for slot in signature.arguments}
-    planes = [slot for slot in slots.values() if slot.is_plane and slot.name in packed]
-    planes.sort(key=lambda slot: slot.is_output)
-    found = [(slot, plane_samples(door, signature.lanes, slot, packed[slot.name].shape, layout)) for slot in planes]
-    if len(signature.lanes.axes) > 1:
-        found.sort(key=lambda plane: -plane[1])  # one that is too short was meant to be broadcast
+    check_layout(door, layout)
+    plain, axes = unmarked(door, given)
+    all = Arguments(plain | dict(own or {}))
+    all.extents = read_extents(door, signature, plain)
+    values.check_names(door, signature, plain, mode)
+    all.packed = _read(door, signature, plain, mode)
+    all.slots = {slot.name: _typed(slot, all.packed.get(slot.name)) for slot in signature.arguments}
+    for name, array in all.packed.items():
+        if isinstance(array, np.ndarray) and name in all.given and _is_over(array, all.given[name]):
+            all.memory[name] = array
     again = n is not None and mode == "bind"
-    n = total_samples(door, signature, found, extents, n, "as bound" if mode == "bind" else "as the other planes tell")
-    for slot in planes:
-        packed[slot.name] = _flat(packed[slot.name], slot.shape(n))
-    sizes = {}
-    for slot in slots.values():
-        if slot.name in packed and not slot.is_plane and slot.is_array and not slot.is_word:
-            _check_buffer(door, signature, slot, packed, extents, n, again)
-            sizes[slot.name] = packed[slot.name].nbytes
-    _share_nothing(door, signature, slots, packed, mode)
-    made = {} if mode == "bind" else _make(door, signature, slots, packed, extents, n)
-    for slot in slots.values():
-        if slot.like in made and slot.name in given:  # a companion beside a sink that was left out
-            _check_buffer(door, signature, slot, packed, extents, n, again)
-    callers = {**given, **(own or {})}
-    same = tuple(name for name in slots if name in given and _is_over(packed[name], callers[name]))
-    watched = tuple((name, callers[name], slots[name].writes) for name in same if packed[name] is not callers[name])
-    return Arguments(n, extents, packed, slots, made, same, sizes, watched)
+    all.n = _settle_planes(door, signature, all, axes, layout, mode, n)
+    for slot in all.slots.values():
+        if slot.name in all.packed and not slot.is_plane and slot.is_array and not slot.is_word:
+            _check_buffer(door, signature, slot, all, again)
+            all.sizes[slot.name] = all.packed[slot.name].nbytes
+    _share_nothing(door, signature, all, mode)
+    if mode != "bind":
+        _make(door, signature, all)
+    for slot in all.slots.values():
+        if slot.like in all.made and slot.name in plain:  # a companion beside a sink that was left out
+            _check_buffer(door, signature, slot, all, again)
+    return all
 
 
-def _is_over(packed: Any, given: Any) -> bool:
-    """Whether what was packed is the caller's array, or a view of it."""
-    if packed is given or not isinstance(packed, np.ndarray) or not isinstance(given, np.ndarray):
-        return packed is given
-    return packed.ctypes.data == np.ndarray.view(given, np.ndarray).ctypes.data
+def _is_over(packed: np.ndarray[Any, Any], given: Any) -> bool:
+    """Whether what was packed is the caller's array, or over its memory."""
+    if packed is given or isinstance(packed.base, BufferView):
+        return True
+    return isinstance(given, np.ndarray) and packed.ctypes.data == np.ndarray.view(given, np.ndarray).ctypes.data
 
 
 def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) -> dict[str, Any]:
-    """Each value as its slot takes it, shapes aside."""
+    """Each value as its slot takes it, the shape and memory order of planes aside."""
     # Uniforms first: reading one may run the caller's code, which must not change a plane that was checked. Then what
     # is written: a read-only array is refused before anything is converted.
-    packed = {}
+    packed: dict[str, Any] = {}
+    one = mode != "bind" and signature.lanes == Lanes()
     for slot in sorted(signature.arguments, key=lambda slot: (not slot.is_uniform, not slot.writes)):
         if slot.name not in given:
             if slot.is_uniform:
@@ -90,11 +143,55 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) 
             raise BufferRefused(refusal(door, slot.what, "an array", "nothing: run returns a new one",
                                         "leave it out; bind and the call form write one in place"))
         value = given[slot.name]
+        if one and slot.is_plane and not slot.head and not slot.writes and isinstance(value, values.NUMBER):
+            packed[slot.name] = values.number_plane(door, slot, value)
+            continue
         if slot.axes == ONE_VALUE and mode != "bind" and isinstance(value, int | float | np.number):
             value = [value]
-        read = values.bound_plane if mode == "bind" else values.output_plane if slot.writes else values.input_plane
+        read = values.read_bound if mode == "bind" else values.read_output if slot.writes else values.read_input
         packed[slot.name] = values.slot_value(door, slot, value, read)
+        if slot.is_array and not slot.is_plane:
+            packed[slot.name] = values.in_order(door, slot, packed[slot.name],
+                                                copies=mode != "bind" and not slot.writes)
     return packed
+
+
+def _settle_planes(door: str, signature: Signature, all: Arguments, axes: Mapping[str, str], layout: str | None,
+                   mode: str, n: int | None) -> int:
+    """Put every plane among `packed` as the kernel takes it, and say how many samples there are."""
+    planes = [slot for slot in all.slots.values() if slot.is_plane and slot.name in all.packed]
+    shapes = {slot.name: all.packed[slot.name].shape for slot in planes}
+    all.readings = {slot.name: read_shape(door, signature.lanes, slot, shapes[slot.name], axes.get(slot.name), layout)
+                    for slot in planes}
+    all.one = check_mixture(door, shapes, all.readings)
+    found = [(slot, all.readings[slot.name].n) for slot in sorted(planes, key=lambda slot: slot.is_output)]
+    if len(signature.lanes.axes) > 1:
+        found.sort(key=lambda plane: -plane[1])  # one that is too short was meant to be broadcast
+    n = total_samples(door, signature, found, all.extents, n, "as bound" if mode == "bind"
+                      else "as the other planes tell")
+    for slot in planes:
+        array, reading = all.packed[slot.name], all.readings[slot.name]
+        theirs = with_samples_last(slot, array, reading)
+        if not reading.first or (theirs.flags.c_contiguous and theirs.flags.aligned):
+            ordered = values.in_order(door, slot, theirs, copies=mode != "bind" and not slot.writes)
+            if ordered is not theirs:
+                all.memory.pop(slot.name, None)
+            shape = slot.shape(n)
+            all.packed[slot.name] = array if array.shape == shape and ordered is theirs else ordered.reshape(shape)
+            continue
+        if isinstance(all.given[slot.name], list | tuple):
+            raise LayoutError(refusal(door, slot.what, f"a list of shape {array.shape}", f"shape {slot.shape(n)}",
+                                      f"pass np.array({slot.name})"))
+        if slot.writes and overlaps_itself(theirs):
+            raise BufferRefused(refusal(door, slot.what, f"strides {array.strides} for shape {array.shape}, whose "
+                                        "elements share memory", "a writable array", "pass an array of your own"))
+        warn(f"{door}: {slot.what}", f"of shape {array.shape} is sample-major, so that it is not used in place: each "
+             f"{'launch' if mode == 'bind' else 'call'} copies it into one of shape {slot.shape(n)}"
+             f"{' and back' if slot.writes else ''}. Pass np.ascontiguousarray(np.moveaxis({slot.name}, 0, -1)), or "
+             f"keep it in memory of that shape: np.empty({slot.shape(n)}).T", LayoutWarning)
+        all.packed[slot.name] = np.empty(slot.shape(n), slot.dtype)
+        all.copies[slot.name] = theirs
+    return n
 
 
 def _typed(slot: Slot, value: Any) -> Slot:
@@ -104,15 +201,10 @@ def _typed(slot: Slot, value: Any) -> Slot:
     return replace(slot, dtype=value.dtype)
 
 
-def _flat(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """The flat view of a plane given in the lane shape; the array itself where it is flat."""
-    return array if array.shape == shape else array.reshape(shape)
-
-
-def _check_buffer(door: str, signature: Signature, slot: Slot, packed: dict[str, Any], extents: dict[str, int],
-                  n: int, again: bool) -> None:
+def _check_buffer(door: str, signature: Signature, slot: Slot, all: Arguments, again: bool) -> None:
     """Refuse a buffer that is not as long as the kernel needs it, `again` where it takes the place of a bound one; a
     flat table gets its axes."""
+    packed, extents, n = all.packed, all.extents, all.n
     array, what = packed[slot.name], slot.what
     shape = buffer_shape(door, signature, slot, packed, extents, n)
     if shape is not None and array.shape != shape:
@@ -150,42 +242,40 @@ def _check_buffer(door: str, signature: Signature, slot: Slot, packed: dict[str,
                                  "sort the samples by branch and pass where each branch begins"))
 
 
-def _share_nothing(door: str, signature: Signature, slots: Mapping[str, Slot], packed: dict[str, Any],
-                   mode: str) -> None:
+def _share_nothing(door: str, signature: Signature, all: Arguments, mode: str) -> None:
     """Refuse arrays that share bytes; run reads a copy of an input that is the very array of an output."""
-    planes = {name: packed[name] for name, slot in slots.items() if slot.is_array and name in packed}
-    for name in values.check_overlap(door, tuple(slots.values()), signature.aliasable, planes):
+    memory = {name: all.packed[name] for name, slot in all.slots.items() if slot.is_array and name in all.packed}
+    memory |= all.copies
+    for name in values.check_overlap(door, tuple(all.slots.values()), signature.aliasable, memory, all.copies):
         if mode == "bind":
             raise BufferRefused(refusal(door, f"{name!r}", "an array that is also an output", "a separate array",
                                         "the kernel may write a sample before it has read all of it"))
-        warnings.warn(f"{door}: {name!r} is also an output; the kernel reads a copy of it. Pass a separate output",
-                      PerformanceWarning, stacklevel=values.caller_level())
-        packed[name] = packed[name].copy()
+        warn(f"{door}: {name!r}", "is also an output; the kernel reads a copy of it. Pass a separate output",
+             PerformanceWarning)
+        all.packed[name] = all.packed[name].copy()
 
 
-def _made_shape(door: str, signature: Signature, slot: Slot, packed: Mapping[str, Any], extents: dict[str, int],
-                n: int) -> tuple[int, ...]:
+def _made_shape(door: str, signature: Signature, slot: Slot, all: Arguments) -> tuple[int, ...]:
     """The shape of a buffer that is left out. LayoutError where only the caller can know it."""
-    shape = buffer_shape(door, signature, slot, packed, extents, n)
+    shape = buffer_shape(door, signature, slot, all.packed, all.extents, all.n)
     if shape is None and not slot.start:
         raise LayoutError(refusal(door, slot.what, "nothing", "an array: its length is not declared",
                                   f"pass {slot.name}=np.zeros(...)"))
-    return shape or (n,)
+    return shape or (all.n,)
 
 
-def _make(door: str, signature: Signature, slots: Mapping[str, Slot], packed: dict[str, Any],
-          extents: dict[str, int], n: int) -> dict[str, np.ndarray[Any, Any]]:
-    """The outputs and the mask that were left out, also put among `packed`."""
-    made: dict[str, np.ndarray[Any, Any]] = {}
-    for slot in slots.values():
-        if slot.name in packed or not (slot.is_output or slot.is_plane):
+def _make(door: str, signature: Signature, all: Arguments) -> None:
+    """Make the outputs and the mask that were left out, also among `packed`."""
+    for slot in all.slots.values():
+        if slot.name in all.packed or not (slot.is_output or slot.is_plane):
             continue
         if slot.is_plane:
-            lanes = signature.lanes
-            shape: tuple[int, ...] = (*slot.head, *lanes.shape(n))
+            shape: tuple[int, ...] = (*slot.head, *signature.lanes.shape(all.n))
         else:
-            shape = _made_shape(door, signature, slot, packed, extents, n)
+            shape = _made_shape(door, signature, slot, all)
         array = (np.zeros if slot.zero else np.empty)(shape, slot.dtype)
-        made[slot.name] = array
-        packed[slot.name] = _flat(array, slot.shape(n)) if slot.is_plane else array
-    return made
+        all.made[slot.name] = array
+        all.packed[slot.name] = array.reshape(slot.shape(all.n)) if slot.is_plane else array
+    if all.made:
+        all.origin = origin(door, {name: all.given[name] for name, slot in all.slots.items()
+                                   if slot.is_array and name in all.given})

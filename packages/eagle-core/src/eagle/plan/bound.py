@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from eagle import _core
 from eagle.errors import ArgumentError, BufferRefused, LayoutError, refusal, shown
 from eagle.exec import Partition
-from eagle.plan import values
 from eagle.plan.arguments import settle
+from eagle.plan.layout import check_layout
 from eagle.plan.program import bind
 from eagle.plan.signature import Use
 
@@ -56,9 +56,9 @@ class BoundPlan(_core.Launches):
         self._set(bind(plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ()))
         self._plan, self._pattern = plan, pattern
         self._n = arguments.n
-        kept = arguments.packed | {name: given[name] for name in arguments.unconverted} | own
-        self._planes = {name: kept[name] for name in arguments.slots if name in given}
-        self._given = given | arguments.extents | self._planes
+        self._planes = arguments.shown()
+        self._memory = arguments.memory
+        self._given = given | arguments.again()
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("_"):
@@ -124,7 +124,7 @@ class BoundPlan(_core.Launches):
         ArgumentError for names that are not bound.
         """
         door = self._door("rebind")
-        values.check_layout(door, layout)
+        check_layout(door, layout)
         for name in changed:
             if name not in self._planes:
                 raise ArgumentError(refusal(door, f"argument {name!r}", "a name that is not bound",
@@ -143,11 +143,11 @@ class BoundPlan(_core.Launches):
                 raise ArgumentError(refusal(door, f"name {name!r}", "no bound output", f"some of {outputs}",
                                             "name outputs, or write to your own array"))
         for name in names:
-            if not self._planes[name].flags.writeable:
+            if not self._memory[name].flags.writeable:
                 raise BufferRefused(refusal(door, f"name {name!r}", "an array that became read-only",
                                             "a writable array", f"call rebind({name}=...)"))
         for name in names:
-            self._planes[name].fill(0)
+            self._memory[name].fill(0)
 
     def _launch(self, *args: Any, **kw: Any) -> None:
         door, wanted = self._door("launch"), ("stream", "grid", "block")

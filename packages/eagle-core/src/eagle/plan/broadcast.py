@@ -17,7 +17,8 @@ import numpy as np
 
 from eagle.errors import LayoutError, refusal
 from eagle.plan import values
-from eagle.plan.lanes import MOST_SAMPLES, plane_samples, read_extents, total_samples
+from eagle.plan.lanes import MOST_SAMPLES, read_extents, total_samples
+from eagle.plan.layout import read_shape
 from eagle.plan.signature import Lanes, Signature, Slot, Use
 
 __all__ = ["Broadcast", "Variants", "read_broadcast"]
@@ -222,7 +223,7 @@ def _refuse_untold(door: str, signature: Signature, planes: Mapping[str, Slot], 
         if shape is None:
             return
         if lane is None or name not in soft:
-            plane_samples(door, lanes, slot, shape, None)
+            read_shape(door, lanes, slot, shape)
         elif not _fits(lane, (1, *_static(lanes))):
             raise _refused(door, slot, shape, (lanes.label, *_static(lanes)), "")
     values.check_names(door, signature, packed, mode)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many samples a call has, and the shapes that follow from it: lane axes, sinks with named axes, compact planes."""
+"""How many samples a call has, and the shapes of buffers that follow from it: sinks with named axes, compact planes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from eagle.errors import ArgumentError, LayoutError, refusal, shown
-from eagle.plan.signature import Lanes, Signature, Slot, Use
+from eagle.plan.signature import Signature, Slot, Use
 
-__all__ = ["MOST_SAMPLES", "buffer_shape", "plane_samples", "read_extents", "table_view", "total_samples"]
+__all__ = ["MOST_SAMPLES", "buffer_shape", "read_extents", "table_view", "total_samples"]
 
 MOST_SAMPLES = 2**32 - 1
 
@@ -49,78 +49,6 @@ def _extent(door: str, label: str, value: Any) -> int:
         raise ValueError(refusal(door, f"extent {label!r}", shown(extent), f"1 to {MOST_SAMPLES}",
                                  f"pass the length of the axis as {label}="))
     return extent
-
-
-def plane_samples(door: str, lanes: Lanes, slot: Slot, shape: tuple[int, ...], layout: str | None) -> int:
-    """The samples of a component-major plane, given flat or in the lane shape. LayoutError for any other shape."""
-    what, head = slot.what, slot.head
-    if len(lanes.axes) > 1 and len(shape) >= len(lanes.axes):
-        lane = shape[-len(lanes.axes):]
-        heads = (head, slot.matrix) if slot.matrix else (head,)
-        if shape[:-len(lanes.axes)] in heads:
-            if lane[1:] != tuple(extent for _, extent in lanes.axes[1:]) or lanes.axes[0][1] not in (None, lane[0]):
-                raise LayoutError(refusal(door, what, f"lane axes {lane}", f"those the kernel declares: {lanes}",
-                                          _lane_fix(lanes, lane)))
-            return _count(door, what, math.prod(lane))
-    wanted = "(n,)" if not head else f"({slot.width}, n)"
-    if len(shape) != len(head) + 1 or shape[:len(head)] != head:
-        if len(lanes.axes) > 1:
-            wanted += f" or {(*head, *(label if extent is None else extent for label, extent in lanes.axes))}"
-        raise LayoutError(refusal(door, what, f"shape {shape}", f"shape {wanted}",
-                                  _shape_fix(slot, shape, len(lanes.axes) > 1)))
-    if slot.width > 1 and shape[1] == slot.width and layout is None:
-        raise LayoutError(refusal(
-            door, what, f"shape {shape}, which reads as component-major with N = {shape[1]} and as sample-major with "
-            f"N = {shape[0]}", "a shape that says which axis holds the samples",
-            'pass layout="samples_last" when the samples are on the last axis'))
-    if shape[-1] % lanes.row:
-        axes = ", None" * (len(lanes.axes) - 1)
-        one = "" if slot.writes or head else f"; one value a {lanes.axes[0][0]} is {slot.name}[:{axes}]"
-        raise LayoutError(refusal(door, what, f"{shape[-1]} samples", f"a multiple of {lanes.row}",
-                                  f"the lanes of the kernel are {lanes}{one}"))
-    return _count(door, what, shape[-1])
-
-
-def _count(door: str, what: str, n: int) -> int:
-    if n > MOST_SAMPLES:
-        raise LayoutError(refusal(door, what, f"{n} samples", f"at most {MOST_SAMPLES}",
-                                  "the index of a kernel has 32 bits; run it in several batches"))
-    return n
-
-
-def _lane_fix(lanes: Lanes, lane: tuple[int, ...]) -> str:
-    """What may be done about lane axes that are not the declared ones."""
-    declared = [extent for _, extent in lanes.axes]
-    turned = all(extent in (None, found) for extent, found in zip(declared, lane[::-1], strict=True))
-    others = ", ".join(f'"{label}":{found}' for (label, extent), found in zip(lanes.axes, lane, strict=True)
-                       if extent not in (None, found))
-    return f"{'transpose it, or ' if turned else ''}declare the kernel with {others}"
-
-
-def _shape_fix(slot: Slot, shape: tuple[int, ...], has_lanes: bool) -> str:
-    name = slot.name
-    if not slot.head and len(shape) > 1:
-        if max(shape) == math.prod(shape) or has_lanes:
-            return f"pass np.ravel({name})"
-        grid = f", or declare the kernel with lane: Grid[\"row\", \"column\":{shape[1]}]" if len(shape) == 2 else ""
-        return f"pass np.ravel({name}) and reshape the result{grid}"
-    if slot.writes and len(shape) == 2 and shape[1] == slot.width:
-        return f"planes are component-major; make it with np.empty({slot.shape(shape[0])})"
-    if len(shape) == 2 and shape[1] == slot.width:
-        return f"planes are component-major; pass np.ascontiguousarray(np.transpose({name}))"
-    if not slot.matrix and len(shape) > 2 and shape[-1] == slot.width:
-        turned = f"np.moveaxis({name}, -1, 0)" if has_lanes else f"np.reshape({name}, (-1, {slot.width})).T"
-        return f"planes are component-major; pass np.ascontiguousarray({turned})"
-    if slot.matrix and len(shape) == 3 and slot.matrix in (shape[:2], shape[1:]):
-        first = f"np.ascontiguousarray(np.reshape({name}, ({shape[0]}, -1)).T)"
-        last = f"np.reshape({name}, ({slot.width}, -1))"
-        if shape[:2] == shape[1:]:
-            return f"pass {last} where the samples are the last axis, {first} where they are the first"
-        return f"pass {last if shape[:2] == slot.matrix else first}"
-    if shape == (slot.width,):
-        return (f"one sample is {slot.name}[:, None]; a value shared by n samples is "
-                f"np.repeat({slot.name}[:, None], n, axis=1)")
-    return ""
 
 
 def total_samples(door: str, signature: Signature, planes: Iterable[tuple[Slot, int]], extents: Mapping[str, int],

@@ -121,11 +121,10 @@ class Plan(_core.Runs):
         """
         if self.structure == RankPartition:
             RankPartition.world()
-        given = self.given(door, device, planes)
-        arguments = settle(door, self.signature, given, layout, mode, n, own)
+        arguments = settle(door, self.signature, self.given(door, device, planes), layout, mode, n, own)
         self.check_samples(door, arguments.n)
         bind(self.signature, self.kernels, arguments, self.npartitions, self.partitions or ()).launch(door)
-        return arguments.made | {name: given[name] for name in arguments.slots if name in given} | dict(own)
+        return arguments.results()
 
     def refuse_positions(self, door: str, args: tuple[Any, ...], omissible: str) -> None:
         """Raise ArgumentError for arguments without a name."""

@@ -84,7 +84,8 @@ def bind(signature: Signature, kernels: Kernels, arguments: Arguments, npartitio
         sizes = tuple(arguments.sizes.get(slot.name, -1) if slot.use is not Use.ROWS and slot.name not in repeated
                       else -1 for slot in slots)
         stages.append((kernels.of(i, slots), values, sizes, clears))
-    return _core.Bound(tuple(stages), arguments.n, npartitions, tuple(partitions), arguments.watched)
+    return _core.Bound(tuple(stages), arguments.n, npartitions, tuple(partitions), arguments.watched(),
+                       arguments.copied())
 
 
 def _owned(signature: Signature, arguments: Arguments) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
+from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BufferRefused, refusal
+from eagle.interop.buffer import BufferView
 from eagle.roles import FUSED_STEPS, JUMP_SEED, UNIFORM, WORDS
 
 __all__ = ["FUSED_STEPS_SLOT", "device_resident", "one_step_word", "residency"]
@@ -17,7 +19,10 @@ FUSED_STEPS_SLOT = ("lookup", FUSED_STEPS)
 
 
 def device_resident(value: Any) -> bool:
-    """Whether `value` lives in a CUDA device's memory: it has a CUDA array interface. Never raises."""
+    """Whether `value` lives in a device's memory: it has a CUDA array interface, or is a view of such memory. Never
+    raises."""
+    if isinstance(value, BufferView):
+        return value.device[0] not in HOST_DEVICE_TYPES
     try:
         return getattr(value, "__cuda_array_interface__", None) is not None
     except Exception:  # noqa: BLE001  a property of a foreign object may raise anything

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import difflib
 import operator
-import sys
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from eagle.errors import ArgumentError, BufferRefused, LayoutError, PerformanceWarning, refusal, shown
+from eagle.backends.spec import HOST_DEVICE_TYPES
+from eagle.errors import ArgumentError, BufferRefused, LayoutError, PerformanceWarning, refusal, shown, warn
+from eagle.interop.buffer import BufferView, Requirements, view_for
+from eagle.interop.frameworks import detect
 from eagle.plan.residency import device_resident
 from eagle.plan.signature import Signature, Slot, Use
 
-__all__ = ["TO_HOST", "bound_plane", "caller_level", "check_layout", "check_names", "check_overlap", "input_plane",
-           "output_plane", "slot_value"]
+__all__ = ["NUMBER", "TO_HOST", "bound_plane", "check_names", "check_overlap", "in_order", "input_plane",
+           "number_plane", "output_plane", "read_bound", "read_input", "read_output", "slot_value"]
 
 TO_HOST = "copy them to the host first: t.cpu().numpy() of a torch tensor, cupy.asnumpy(a) of a CuPy array"
 
-LAYOUTS = (None, "samples_last")
-ARRAY_WORDS = ("__array__", "__array_interface__", "__dlpack__")  # numpy.asarray reads these
+NUMBER = int | float | np.generic
 
 
 def check_names(door: str, signature: Signature, given: Mapping[str, Any], omissible: str) -> None:
@@ -74,19 +74,21 @@ def _example(slot: Slot, n: int | str) -> str:
     return "..."
 
 
-def check_layout(door: str, layout: Any) -> None:
-    if not (layout is None or isinstance(layout, str)) or layout not in LAYOUTS:
-        raise LayoutError(refusal(door, "layout", shown(layout), '"samples_last" or None',
-                                  "planes are component-major, (w, n); pass np.ascontiguousarray(x.T) for one that "
-                                  "is sample-major"))
+def _array_text(array: Any) -> str:
+    return f"{array.dtype} of shape {tuple(array.shape)}"
 
 
-def _array_text(array: np.ndarray[Any, Any]) -> str:
-    return f"{array.dtype} of shape {array.shape}"
+def _is_followed(value: Any) -> bool:
+    """Whether autograd follows a tensor."""
+    try:
+        return not isinstance(value, np.ndarray | NUMBER) and value.requires_grad is True
+    except Exception:  # noqa: BLE001  a foreign object's attributes may raise anything
+        return False
 
 
 def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray[Any, Any]:
-    """`value` as a numpy array without copying an array. TypeError for what is no array."""
+    """`value` as an array of numpy over its own memory. TypeError for what is no array, BufferRefused for one that
+    cannot serve."""
     what = slot.what
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(refusal(door, what, "a masked array", "an array without a mask",
@@ -102,44 +104,87 @@ def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray
         if array.dtype == object:
             raise TypeError(refusal(door, what, "a list of objects", "a list of numbers", "make numbers of them first"))
         return array
-    if isinstance(value, int | float | np.generic):
-        number = f"the number {shown(value)}"
+    if isinstance(value, NUMBER):
+        number, one = f"the number {shown(value)}", f"np.array({shown(value)})"
         if slot.is_plane and not slot.writes:
             raise TypeError(refusal(door, what, number, "an array with a value for each sample",
-                                    "a value shared by all samples is a Param; one sample is np.array([x])"))
+                                    f"a value shared by all samples is a Param; one sample is {one}"))
         if slot.use is Use.TABLE:
             raise TypeError(refusal(door, what, number, "an array of its cells", "one cell is np.array([x])"))
-        raise TypeError(refusal(door, what, number, "an array", f"pass {slot.name}={_example(slot, 'n')}"))
-    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        raise TypeError(refusal(door, what, number, "an array", f"one sample is {slot.name}={one}"
+                                if slot.is_plane else f"pass {slot.name}={_example(slot, 'n')}"))
+    if value is None or isinstance(value, str | bytes | list | tuple) or detect(value) is None:
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        converted = "" if not hasattr(type(value), "__array__") and not hasattr(type(value), "__array_interface__") \
+            and not isinstance(value, list | tuple) else f": np.asarray({slot.name}, {slot.dtype.name!r})"
+        raise TypeError(refusal(door, what, "None" if value is None else f"an object of {kind}", "an array",
+                                f"pass an array{converted}" + (" or a list of numbers" if lists and not converted
+                                                               else "")))
+    return _foreign_array(door, slot, value)
+
+
+def _foreign_array(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+    """The array of numpy over the memory of another library's array; its ``base`` is the BufferView of that."""
+    what, kind = slot.what, f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
     if device_resident(value):
-        raise TypeError(refusal(door, what, f"an object of {kind} on a device", "a numpy array", TO_HOST))
-    if value is None or isinstance(value, str | bytes) or not (
-            isinstance(value, list | tuple) or any(hasattr(type(value), word) for word in ARRAY_WORDS)):
-        found = "None" if value is None else f"an object of {kind}"
-        raise TypeError(refusal(door, what, found, "a numpy array", "pass an array or a list of numbers" if lists else
-                                "pass an array"))
-    if slot.writes:
-        example = _example(slot, len(value) if hasattr(type(value), "__len__") and not slot.head else "n")
-        if slot.reads_prior or slot.kind == "Terminated":
-            example = f"np.array({slot.name}, {slot.dtype.name!r})"
-        raise TypeError(refusal(door, what, f"an object of {kind}", "a numpy array: the result is written into it",
-                                f"make an array, {slot.name} = {example}, and pass it"))
-    raise TypeError(refusal(door, what, f"an object of {kind}", "a numpy array",
-                            f"convert it with np.asarray({slot.name}, {slot.dtype.name!r})"))
+        raise TypeError(refusal(door, what, f"an object of {kind} on a device", "an array in host memory", TO_HOST))
+    if slot.writes and _is_followed(value):
+        raise BufferRefused(refusal(door, what, f"a {kind} that requires grad", "one that autograd does not follow",
+                                    f"pass {slot.name}.detach()"))
+    try:
+        view = value if isinstance(value, BufferView) else view_for(door, what, value)
+    except (TypeError, BufferRefused):
+        raise
+    except Exception as error:
+        raise BufferRefused(refusal(door, what, f"a {kind} that hands out no buffer ({error})", "an array of one",
+                                    "convert it with its own library")) from error
+    if view.device[0] not in HOST_DEVICE_TYPES:
+        raise TypeError(refusal(door, what, f"an object of {kind} on a device", "an array in host memory", TO_HOST))
+    if slot.writes and not view.writable:
+        adapter = detect(value)
+        if adapter is not None and adapter.name == "jax":
+            raise BufferRefused(refusal(door, what, "an array of jax, which never changes", "a writable array",
+                                        f"pass an array of NumPy, or leave {slot.name}= out where it is returned"))
+        raise BufferRefused(f"{door}: {what}: {kind}: {'; '.join(view.refusals(Requirements(writable=True)))}")
+    if view.dtype != slot.dtype.name and not hasattr(np, view.dtype):
+        raise BufferRefused(refusal(door, what, view.dtype, str(slot.dtype), f"convert it with its own library to "
+                                    f"{slot.dtype}"))
+    return np.asarray(view)
 
 
-def input_plane(door: str, slot: Slot, value: Any) -> Any:
-    """A C-contiguous array of the slot's dtype with the values of `value`, itself where that is possible."""
+def read_input(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+    """An array of the slot's dtype with the values of `value`, in any memory order; itself where that is possible."""
+    if _is_followed(value):
+        raise BufferRefused(refusal(door, slot.what, "a tensor that requires grad, which the result would not have",
+                                    "one that autograd does not follow", f"pass {slot.name}.detach()"))
     array = _host_array(door, slot, value, lists=True)
-    what = slot.what
-    if _passes(slot, array) and array.flags.aligned:
-        return np.asarray(array, order="C")
-    converted = _converted(door, slot, array, is_list=isinstance(value, list | tuple))
-    if converted is array and (not array.flags.c_contiguous or not array.flags.aligned):
-        warnings.warn(f"{door}: {what} is not C-contiguous; it is copied at each call. Pass np.ascontiguousarray of it",
-                      PerformanceWarning, stacklevel=caller_level())
-        converted = np.array(array, order="C", copy=True)
-    return np.asarray(converted, order="C")
+    if _passes(slot, array):
+        return array
+    return _converted(door, slot, array, is_list=isinstance(value, list | tuple))
+
+
+def number_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+    """A number as one sample of an input: an array without axes."""
+    return _converted(door, slot, np.asarray([value]), is_list=True).reshape(())
+
+
+def in_order(door: str, slot: Slot, array: np.ndarray[Any, Any], *, copies: bool) -> np.ndarray[Any, Any]:
+    """`array` where it is C-contiguous and aligned, else a copy with a PerformanceWarning, or BufferRefused."""
+    if array.flags.c_contiguous and array.flags.aligned:
+        return array
+    if not copies:
+        raise BufferRefused(refusal(door, slot.what, f"strides {array.strides} for shape {array.shape}",
+                                    "a C-contiguous, aligned array",
+                                    "make it with np.empty or np.zeros" if slot.writes else
+                                    f"pass np.ascontiguousarray({slot.name})"))
+    warn(f"{door}: {slot.what}", "is not C-contiguous; it is copied at each call. Pass np.ascontiguousarray of it",
+         PerformanceWarning)
+    return np.array(array, order="C", copy=True)
+
+
+def input_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+    """A C-contiguous array of the slot's dtype with the values of `value`, itself where that is possible."""
+    return in_order(door, slot, read_input(door, slot, value), copies=True)
 
 
 def _passes(slot: Slot, array: np.ndarray[Any, Any]) -> bool:
@@ -168,8 +213,8 @@ def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: b
                                             f"{slot.name}.astype({wanted.name!r})"))
             if not is_list:
                 build = ", or build in it: eagle.deploy(k, scalar_type='float32')" if found == np.float32 else ""
-                warnings.warn(f"{door}: {what} is {found}; it is converted to {wanted} at each call. Pass {wanted}"
-                              f"{build}", PerformanceWarning, stacklevel=caller_level())
+                warn(f"{door}: {what}", f"is {found}; it is converted to {wanted} at each call. Pass {wanted}{build}",
+                     PerformanceWarning)
             with np.errstate(over="ignore"):
                 converted = array.astype(wanted)
             if (lost := np.isinf(converted) & ~np.isinf(array)).any():
@@ -222,16 +267,18 @@ def _lossy(array: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> np.ndarray[Any
     return lossy
 
 
-def output_plane(door: str, slot: Slot, value: Any) -> Any:
-    """The array a kernel writes in place: writable, of the exact dtype, C-contiguous."""
-    if isinstance(value, int | float | complex | np.generic):
-        raise BufferRefused(refusal(door, slot.what, f"the number {shown(value)}", "a writable array",
-                                    f"leave it out to have it returned, or pass {slot.name}={_example(slot, 'n')}"))
-    return bound_plane(door, slot, value)
+def read_output(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+    """The array a kernel writes in place: writable, of the exact dtype, in any memory order."""
+    if isinstance(value, NUMBER | complex):
+        raise BufferRefused(refusal(door, slot.what, f"the number {shown(value)}, which cannot receive a write",
+                                    "a writable array", "leave it out to have it returned, or pass "
+                                    f"{slot.name}={_example(slot, 'n')}"))
+    return read_bound(door, slot, value)
 
 
-def bound_plane(door: str, slot: Slot, value: Any) -> Any:
-    """The array a bound plan keeps: the caller's own, or a copy of integers narrower than an input of the kernel."""
+def read_bound(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+    """The array a bound plan keeps: over the caller's memory, in any order, or a copy of integers narrower than an
+    input of the kernel."""
     array = _host_array(door, slot, value, lists=False)
     what = slot.what
     if (slot.role == "per_sample" and slot.dtype.kind == "i" and array.dtype.kind in "iu" and array.dtype.isnative
@@ -244,12 +291,17 @@ def bound_plane(door: str, slot: Slot, value: Any) -> Any:
         fix = f"make it with dtype={slot.dtype.name!r}" if slot.writes else \
             f"convert it with {slot.name}.astype({slot.dtype.name!r})"
         raise BufferRefused(refusal(door, what, str(array.dtype), str(slot.dtype), fix))
-    if not array.flags.c_contiguous or not array.flags.aligned:
-        raise BufferRefused(refusal(door, what, f"strides {array.strides} for shape {array.shape}",
-                                    "a C-contiguous, aligned array",
-                                    "make it with np.empty or np.zeros" if slot.writes else
-                                    f"pass np.ascontiguousarray({slot.name})"))
     return array
+
+
+def output_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+    """What :func:`read_output` gives, refused where it is not C-contiguous."""
+    return in_order(door, slot, read_output(door, slot, value), copies=False)
+
+
+def bound_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
+    """What :func:`read_bound` gives, refused where it is not C-contiguous."""
+    return in_order(door, slot, read_bound(door, slot, value), copies=False)
 
 
 def word_plane(door: str, slot: Slot, value: Any) -> Any:
@@ -264,10 +316,14 @@ def word_plane(door: str, slot: Slot, value: Any) -> Any:
 def uniform_value(door: str, slot: Slot, value: Any) -> float | int:
     """A number the slot passes by value."""
     what = slot.what
+    if _is_followed(value):
+        raise BufferRefused(refusal(door, what, "a tensor that requires grad, which the result would not have",
+                                    "a number", f"pass {slot.name}.item()"))
+    ndim: Any = getattr(value, "ndim", 0)
+    if ndim and not isinstance(value, NUMBER):
+        raise BufferRefused(refusal(door, what, _array_text(value), "one number",
+                                    "a value for each sample is a Scalar plane"))
     if isinstance(value, np.ndarray):
-        if value.ndim:
-            raise BufferRefused(refusal(door, what, _array_text(value), "one number",
-                                        "a value for each sample is a Scalar plane"))
         value = value[()]
     if value is np.ma.masked:
         raise TypeError(refusal(door, what, "a masked value", "a number", "fill it first"))
@@ -313,26 +369,26 @@ def slot_value(door: str, slot: Slot, value: Any, plane: Callable[[str, Slot, An
     return word_plane(door, slot, value) if slot.is_word else plane(door, slot, value)
 
 
-def check_overlap(door: str, slots: Sequence[Slot], aliasable: bool,
-                  planes: Mapping[str, np.ndarray[Any, Any]]) -> list[str]:
+def check_overlap(door: str, slots: Sequence[Slot], aliasable: bool, memory: Mapping[str, np.ndarray[Any, Any]],
+                  copied: Collection[str]) -> list[str]:
     """The inputs that are the very array of an output they may not be read beside; a caller copies those or refuses.
 
-    BufferRefused when planes share bytes in any other way, one of them written.
+    `memory` is where each plane is, `copied` are those of which a launch reads a copy. BufferRefused when planes share
+    bytes in any other way, one of them written.
     """
-    slots = [slot for slot in slots if slot.name in planes and planes[slot.name].nbytes]
-    ranges = {s.name: (planes[s.name].ctypes.data, planes[s.name].ctypes.data + planes[s.name].nbytes) for s in slots}
+    slots = [slot for slot in slots if slot.name in memory and memory[slot.name].nbytes]
     shared: list[str] = []
     for written in (s for s in slots if s.writes):
         for other in slots:
-            if other is written:
-                continue
-            (a, b), (c, d) = ranges[written.name], ranges[other.name]
-            if c >= b or d <= a:
+            mine, theirs = memory[written.name], memory[other.name]
+            if other is written or not _share(mine, theirs):
                 continue
             alike = written.is_plane and other.is_plane and (
                 (written.width, written.dtype.itemsize) == (other.width, other.dtype.itemsize))
-            if (a, b) == (c, d) and alike and not other.writes:
-                if not aliasable and other.name not in shared:
+            same = (mine.ctypes.data, mine.nbytes) == (theirs.ctypes.data, theirs.nbytes) and (
+                mine.strides == theirs.strides or (mine.flags.c_contiguous and theirs.flags.c_contiguous))
+            if same and alike and not other.writes:
+                if not aliasable and other.name not in (*shared, *copied):
                     shared.append(other.name)
                 continue
             raise BufferRefused(refusal(door, f"{written.what} and {other.what}",
@@ -341,9 +397,9 @@ def check_overlap(door: str, slots: Sequence[Slot], aliasable: bool,
     return shared
 
 
-def caller_level() -> int:
-    """The stack level of the first frame outside eagle, so that a warning counts once a call site."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).split(".")[0] in ("eagle", "hawk"):
-        frame, level = frame.f_back, level + 1
-    return level
+def _share(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    """Whether two arrays have bytes in common; True where that is too hard to tell."""
+    try:
+        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]  # numpy's stub knows 0 and -1 only
+    except np.exceptions.TooHardError:
+        return True
