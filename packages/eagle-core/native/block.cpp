@@ -280,7 +280,7 @@ bool Block::deliver() {
     bool done = true;
     for (std::size_t i = 0; foreign_ && done && i < kernel_->slots->size(); ++i) {
         if (!(*kernel_->slots)[i].result || position_[i] >= 0) continue;
-        if (!adapter && !(adapter = adapter_of(foreign_))) return false;
+        if (!adapter && !(adapter = host_adapter(foreign_))) return false;
         PyObject* made = PyObject_CallMethod(adapter, "from_numpy", "O", planes_[i]);
         done = made != nullptr;
         if (done) Py_SETREF(planes_[i], made);

@@ -52,15 +52,15 @@ interop::Share share_in(PyObject* object);
 /// object that needs a closer look; throws interop::Refused for arrays of numpy that cannot serve.
 std::optional<interop::Buffer> read_quickly(PyObject* object);
 
-/// An array of numpy over the memory of such an array of another library, which it keeps. Null, with no exception set,
-/// for what needs a closer look: also for a tensor that autograd follows.
+/// An array of numpy over the memory of another library's array in host memory, which it keeps. Null, with no exception
+/// set, for what needs a closer look: arrays of numpy, tensors that autograd follows, and all that is refused.
 PyObject* quick_alias(PyObject* object);
 
 /// An array of numpy over the memory of a view, which it keeps; null with TypeError set.
 PyObject* alias(PyObject* view);
 
-/// eagle.interop.frameworks.detect(object), new reference; null with an exception set.
-PyObject* adapter_of(PyObject* object);
+/// eagle.interop.frameworks.host_adapter(type of the object), new reference; null with an exception set.
+PyObject* host_adapter(PyObject* object);
 
 /// Whether the memory of `buffer` is the host's alone, so that it has no stream.
 inline bool on_host(const interop::Buffer& buffer) { return buffer.device.type == interop::dlpack::kCpu; }

@@ -23,7 +23,7 @@ using namespace interop;
 constexpr const char* kDoor = "eagle.interop.import_buffer";
 constexpr int64_t kDefaultStream = 1;
 
-PyObject *str_exchange, *str_is_neg, *str_module, *str_requires_grad;
+PyObject *str_exchange, *str_is_neg, *str_module, *str_requires_grad, *str_dlpack;
 PyObject* str_keywords[3];
 
 /// Arrays of jax are shared between computations, so nobody may write them.
@@ -336,9 +336,10 @@ PyObject* quick_alias(PyObject* object) {
     PyObject* view = nullptr;
     if (Py_IS_TYPE(object, ViewType)) {
         view = Py_NewRef(object);
-    } else if (!PyArray_Check(object)) {
+    } else if (!PyArray_Check(object) && PyObject_HasAttr(reinterpret_cast<PyObject*>(Py_TYPE(object)), str_dlpack) &&
+               !is_true(object, str_requires_grad)) {
         std::optional<Buffer> buffer = read_exchange(object);
-        if (buffer && !is_true(object, str_requires_grad)) view = make_view(object, std::move(*buffer), 0);
+        view = buffer ? make_view(object, std::move(*buffer), 0) : read_closely(object, Py_None, false);
     }
     PyObject* array = view ? alias(view) : nullptr;
     Py_XDECREF(view);
@@ -346,15 +347,15 @@ PyObject* quick_alias(PyObject* object) {
     return array;
 }
 
-PyObject* adapter_of(PyObject* object) {
-    static PyObject* detect = nullptr;
-    if (!detect) {
+PyObject* host_adapter(PyObject* object) {
+    static PyObject* adapter = nullptr;
+    if (!adapter) {
         PyObject* module = PyImport_ImportModule("eagle.interop.frameworks");
-        if (module) detect = PyObject_GetAttrString(module, "detect");
+        if (module) adapter = PyObject_GetAttrString(module, "host_adapter");
         Py_XDECREF(module);
-        if (!detect) return nullptr;
+        if (!adapter) return nullptr;
     }
-    return PyObject_CallOneArg(detect, object);
+    return PyObject_CallOneArg(adapter, reinterpret_cast<PyObject*>(Py_TYPE(object)));
 }
 
 int has_moved(ViewObject* view) {
@@ -387,7 +388,8 @@ bool add_imports(PyObject* module) {
     str_is_neg = PyUnicode_InternFromString("is_neg");
     str_module = PyUnicode_InternFromString("__module__");
     str_requires_grad = PyUnicode_InternFromString("requires_grad");
-    return str_exchange && str_is_neg && str_module && str_requires_grad && add_names(module) &&
+    str_dlpack = PyUnicode_InternFromString("__dlpack__");
+    return str_exchange && str_is_neg && str_module && str_requires_grad && str_dlpack && add_names(module) &&
            PyModule_AddFunctions(module, functions) == 0;
 }
 

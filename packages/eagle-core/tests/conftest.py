@@ -18,11 +18,18 @@ import pytest
 
 import eagle
 from eagle.backends import choosing, library_name
+from eagle.errors import WARNED
 
 SOURCE = Path(__file__).with_name("fake_backend.c")
 INCLUDE = Path(eagle.__file__).parent / "include"
 
 MakeLibrary = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def nobody_was_warned() -> None:
+    """A line that runs in several tests warns in each."""
+    WARNED.clear()
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,8 @@ import pytest
 import eagle
 import eagle.exec
 import eagle.plan
-from eagle import ArgumentError, BufferRefused, LayoutError, PerformanceWarning
+from eagle import ArgumentError, BufferRefused, LayoutError, LayoutWarning, PerformanceWarning
+from eagle.errors import WARNED
 
 X = np.arange(4.0)
 BOOLS = np.zeros(4, bool)
@@ -46,24 +47,24 @@ def read_only() -> np.ndarray[Any, Any]:
 
 
 ASIDE = "copy them to the host first: t.cpu().numpy() of a torch tensor, cupy.asnumpy(a) of a CuPy array"
-INTO = "a numpy array: the result is written into it; make an array"
-NO_NUMBERS = "wanted a numpy array; pass an array or a list of numbers"
+INTO = "found an object of {}, wanted an array; make one, {}, and pass it: the result is written into it"
+NO_NUMBERS = "wanted an array; pass an array or a list of numbers"
 KNOWN = "found a name the kernel does not declare, wanted one of ['bins', 'k', 'w', 'bin']"
 
 RUN: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "on a device": (k.line, {"x": OnDevice(), "a": 1, "b": 1}, ValueError, "line.run: kernel 'line': found planes on a "
                     f"device, wanted planes on the host: this version launches nothing on a device; {ASIDE}"),
-    "output list": (k.line, {"x": X, "a": 1, "b": 1, "out": [0] * 4}, TypeError, "line.run: output 'out': found an "
-                    f"object of builtins.list, wanted {INTO}, out = np.empty(4), and pass it"),
-    "output series": (k.line, {"x": X, "a": 1, "b": 1, "out": Series()}, TypeError, "line.run: output 'out': found an "
-                      f"object of {__name__}.Series, wanted {INTO}, out = np.empty(4), and pass it"),
+    "output list": (k.line, {"x": X, "a": 1, "b": 1, "out": [0] * 4}, TypeError, "line.run: output 'out': "
+                    + INTO.format("builtins.list", "out = np.empty(4)")),
+    "output series": (k.line, {"x": X, "a": 1, "b": 1, "out": Series()}, TypeError, "line.run: output 'out': "
+                      + INTO.format(f"{__name__}.Series", "out = np.empty(4)")),
     "output number": (k.line, {"x": X, "a": 1, "b": 1, "out": 3.0}, BufferRefused, "line.run: output 'out': found the "
-                      "number 3.0, wanted a writable array; leave it out to have it returned, or pass out=np.empty(n)"),
+                      "number 3.0, which cannot receive a write, wanted a writable array; leave it out to have it "
+                      "returned, or pass out=np.empty(n)"),
     "state list": (k.until, {"limit": X, "x": [1.0] * 4, "terminated": BOOLS}, TypeError, "until.run: Mutable 'x': "
-                   f"found an object of builtins.list, wanted {INTO}, x = np.array(x, 'float64'), and pass it"),
+                   + INTO.format("builtins.list", "x = np.array(x, 'float64')")),
     "mask list": (k.until, {"limit": X, "x": X, "terminated": [0] * 4}, TypeError, "until.run: Terminated "
-                  f"'terminated': found an object of builtins.list, wanted {INTO}, "
-                  "terminated = np.array(terminated, 'bool'), and pass it"),
+                  "'terminated': " + INTO.format("builtins.list", "terminated = np.array(terminated, 'bool')")),
     "read-only": (k.line, {"x": X, "a": 1, "b": 1, "out": read_only()}, BufferRefused, "line.run: output 'out': found "
                   "a read-only array, wanted a writable array; pass a writable array of your own; the result is in it"),
     "generator": (k.line, {"x": iter(()), "a": 1, "b": 1}, TypeError, "line.run: Scalar 'x': found an object of "
@@ -129,7 +130,7 @@ BIND: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "another dtype": (k.line, {"x": np.arange(4), "a": 1, "b": 1, "out": np.zeros(4)}, BufferRefused, "Scalar 'x': "
                       "found int64, wanted float64; convert it with x.astype('float64')"),
     "a list": (k.line, {"x": [0.0] * 4, "a": 1, "b": 1, "out": np.zeros(4)}, TypeError, "Scalar 'x': found an object "
-               "of builtins.list, wanted a numpy array; convert it with np.asarray(x, 'float64')"),
+               "of builtins.list, wanted an array; convert it with np.asarray(x, 'float64')"),
     "strided": (k.line, {"x": np.arange(8.0)[::2], "a": 1, "b": 1, "out": np.zeros(4)}, BufferRefused, "Scalar 'x': "
                 "found strides (16,) for shape (4,), wanted a C-contiguous, aligned array; "
                 "pass np.ascontiguousarray(x)"),
@@ -168,9 +169,9 @@ def test_one_axis_too_many(make: Callable[[], Any]) -> None:
     assert line(np.ravel(x), 2.0, 0.0).tolist() == [0, 2, 4, 6]
 
 
+@pytest.mark.filterwarnings("ignore::eagle.LayoutWarning")
 @pytest.mark.parametrize(("kernel", "name", "plane"), [
-    (k.first, "v", np.arange(12.0).reshape(4, 3)), (k.first, "v", np.arange(12.0).reshape(4, 3).tolist()),
-    (k.first, "v", np.arange(12.0).reshape(2, 2, 3)), (k.corner, "r", np.arange(12.0).reshape(3, 2, 2)),
+    (k.first, "v", np.arange(12.0).reshape(4, 3).tolist()), (k.first, "v", np.arange(12.0).reshape(2, 2, 3)),
     (k.corner, "r", np.arange(12.0).reshape(3, 2, 2).tolist())], ids=str)
 def test_samples_that_come_first_are_turned(kernel: Any, name: str, plane: Any) -> None:
     deployed = eagle.deploy(kernel)
@@ -180,15 +181,29 @@ def test_samples_that_come_first_are_turned(kernel: Any, name: str, plane: Any) 
     assert got.tolist() == np.asarray(plane)[index].ravel().tolist()
 
 
+@pytest.mark.parametrize(("kernel", "name", "plane"), [(k.first, "v", np.arange(12.0).reshape(4, 3)),
+                                                       (k.corner, "r", np.arange(12.0).reshape(3, 2, 2))], ids=str)
+def test_a_layout_warning_says_how_to_be_rid_of_it(kernel: Any, name: str, plane: np.ndarray[Any, Any]) -> None:
+    deployed = eagle.deploy(kernel)
+    with pytest.warns(LayoutWarning) as caught:
+        copied = deployed.run(**{name: plane})
+    text, kind = str(caught[0].message), "Vector" if name == "v" else "Matrix"
+    assert text.startswith(f"{kernel.name}.run: {kind} {name!r} of shape {plane.shape} is sample-major")
+    advice = text[text.index("Pass ") + 5:text.index(", or keep")]
+    assert deployed.run(**{name: eval(advice, {"np": np, name: plane})}).tolist() == copied.tolist()
+
+
 def test_a_matrix_that_reads_both_ways_names_both() -> None:
     text = said(LayoutError, eagle.deploy(k.corner).run, r=np.ones((2, 2, 2)))
-    assert text.endswith("pass np.reshape(r, (4, -1)) where the samples are the last axis, "
-                         "np.ascontiguousarray(np.reshape(r, (2, -1)).T) where they are the first")
+    assert text.endswith("which reads as component-major with N = 2 and as sample-major with N = 2, wanted a shape "
+                         'that says which axis holds the samples; pass layout="samples_last" or '
+                         'layout="samples_first", or mark it: eagle.samples_last(r), eagle.samples_first(r)')
 
 
 def test_only_float32_is_offered_to_build_in() -> None:
     for dtype, advice in ((np.float16, "Pass float64"), (np.float32, "Pass float64, or build in it: eagle.deploy(k, "
                                                                       "scalar_type='float32')")):
+        WARNED.clear()
         with pytest.warns(PerformanceWarning, match=f"{re.escape(advice)}$"):
             eagle.deploy(k.line).run(x=X.astype(dtype), a=1.0, b=0.0)
 
@@ -259,6 +274,7 @@ def test_lists_and_strided_arrays_are_broadcast(x: Any, w: Any) -> None:
     out = np.zeros((2, 3))
     deployed = eagle.deploy(k.weigh)
     for call in (lambda: deployed(x, w), lambda: deployed.run(w=w, x=x, out=out)):
+        WARNED.clear()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             got = call()

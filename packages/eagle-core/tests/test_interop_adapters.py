@@ -81,7 +81,8 @@ def test_where_results_go() -> None:
     assert origin_adapter([host, device, of("x", __cuda_array_interface__={})]) == Adapter("cupy", True)
     assert origin_adapter([device, torch, host]) == Adapter("torch", False)
     assert origin_adapter(iter([torch, torch])).name == "torch"
-    with pytest.raises(TypeError, match=r"^eagle\.origin_adapter: candidates: found arrays of torch and of jax"):
+    with pytest.raises(TypeError, match=r"^eagle\.origin_adapter: 'candidate 0' and 'candidate 2': found "
+                                        "arrays of torch and of jax"):
         origin_adapter([torch, host, jax])
 
 

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eagle
+from eagle.errors import WARNED
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -334,6 +335,7 @@ def test_run_converts_what_bind_refuses() -> None:
     strided = np.arange(16.0)[::2]
     for b, text in ((strided, "not C-contiguous"), (np.arange(8, dtype=np.float32), "float32")):
         for door in (plan.run, plan):
+            WARNED.clear()
             with pytest.warns(eagle.PerformanceWarning, match=f"'b' is {text}"):
                 assert (door(x=x, b=b) == x * b).all()
     for b in ([1.0, 10.0, 100.0, 1.0, 2.0, 3.0, 4.0, 5.0], [[2.0]] * 5, [3], np.arange(8), np.arange(5)[:, None]):

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -86,14 +87,26 @@ def detect(x: object) -> Adapter | None:
     kind = type(x)
     if isinstance(x, type):
         return None
-    for base in kind.__mro__:
-        top = str(getattr(base, "__module__", "")).partition(".")[0]
-        if top in FRAMEWORKS and hasattr(kind, "shape") and hasattr(kind, "dtype"):
-            name = FRAMEWORKS[top]
-            return Adapter(name, name == "cupy" or on_cuda(x))
+    if (name := framework_of(kind)) is not None:
+        return Adapter(name, name == "cupy" or on_cuda(x))
     if has(x, "__dlpack__") and has(x, "__dlpack_device__"):
         return Adapter("dlpack", on_cuda(x))
     return Adapter("cai", True) if has(x, "__cuda_array_interface__") else None
+
+
+@lru_cache(maxsize=64)
+def host_adapter(kind: type) -> Adapter:
+    """The adapter for arrays of a type that are in host memory."""
+    return Adapter(framework_of(kind) or "numpy", False)
+
+
+def framework_of(kind: type) -> str | None:
+    """The framework that a type of arrays, or one of its bases, is of."""
+    for base in kind.__mro__:
+        top = str(getattr(base, "__module__", "")).partition(".")[0]
+        if top in FRAMEWORKS and hasattr(kind, "shape") and hasattr(kind, "dtype"):
+            return FRAMEWORKS[top]
+    return None
 
 
 def has(x: object, name: str) -> bool:

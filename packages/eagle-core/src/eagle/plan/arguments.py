@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from eagle.errors import BufferRefused, LayoutError, LayoutWarning, PerformanceWarning, refusal, shown, warn
-from eagle.interop.buffer import BufferView
 from eagle.interop.frameworks import Adapter, origin
 from eagle.plan import values
+from eagle.plan.broadcast import Broadcast
 from eagle.plan.lanes import buffer_shape, read_extents, table_view, total_samples
 from eagle.plan.layout import (
     Reading,
@@ -35,6 +35,7 @@ class Arguments:
     """The checked arguments of a call over `n` samples."""
 
     given: dict[str, Any]  #: the caller's own objects, without markers
+    broadcast: frozenset[str] = frozenset()  #: those that are packed in another shape, or as a cell
     n: int = 0
     one: bool = False  #: the call is over one sample, given and returned without an axis for it
     extents: dict[str, int] = field(default_factory=dict)
@@ -52,8 +53,7 @@ class Arguments:
 
     def watched(self) -> tuple[tuple[str, Any, bool], ...]:
         """The caller's own arrays where others over their memory are packed, written or not."""
-        return tuple((name, array.base if isinstance(array.base, BufferView) else self.given[name],
-                      self.slots[name].writes)
+        return tuple((name, values.view_of(array) or self.given[name], self.slots[name].writes)
                      for name, array in self.memory.items() if self.packed[name] is not self.given[name])
 
     def copied(self) -> tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], bool, bool], ...]:
@@ -63,13 +63,14 @@ class Arguments:
 
     def shown(self) -> dict[str, Any]:
         """What was bound: the caller's own objects, but the packed view or copy of a sample-major plane."""
-        first = {name for name, reading in self.readings.items() if reading.first}
-        return {name: self.given[name] if name in self.memory and name not in first else self.packed[name]
+        own = {name for name in self.memory if name not in self.readings or not self.readings[name].first}
+        return {name: self.given[name] if name in own | self.broadcast else self.packed[name]
                 for name in self.slots if name in self.given}
 
     def again(self) -> dict[str, Any]:
         """What gives the same arguments once more, to a call without ``layout=``."""
-        kept: dict[str, Any] = {name: self.given[name] if name in self.memory else self.packed[name]
+        own = self.broadcast.union(self.memory)
+        kept: dict[str, Any] = {name: self.given[name] if name in own else self.packed[name]
                                 for name in self.slots if name in self.given}
         for name, reading in self.readings.items():
             if reading.open:
@@ -86,25 +87,26 @@ class Arguments:
                 made[name] = self.origin.from_numpy(made[name])
             elif made[name].ndim == 0:
                 made[name] = made[name][()]
-        return made | {name: self.given[name] for name in self.slots if name in self.given}
+        return {name: self.given[name] for name in self.slots if name in self.given} | made
 
 
 def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: str | None, mode: str,
-           n: int | None = None, own: Mapping[str, Any] | None = None) -> Arguments:
+           n: int | None = None, call: Broadcast | None = None) -> Arguments:
     """Check and convert the arguments of a call.
 
     `mode` is "run" or "call", which convert and allocate, or "bind", which takes arrays as they are. `n` fixes the
-    samples; `own` are the caller's own arrays where views of them are `given`. Raises as :meth:`Plan.run` says.
+    samples; `call` says what is given in another shape than the caller's. Raises as :meth:`Plan.run` says.
     """
+    own, made = (call.own, call.made) if call else ({}, {})
     check_layout(door, layout)
     plain, axes = unmarked(door, given)
-    all = Arguments(plain | dict(own or {}))
+    all = Arguments(plain | own, frozenset(own), made=dict(made))
     all.extents = read_extents(door, signature, plain)
     values.check_names(door, signature, plain, mode)
     all.packed = _read(door, signature, plain, mode)
     all.slots = {slot.name: _typed(slot, all.packed.get(slot.name)) for slot in signature.arguments}
     for name, array in all.packed.items():
-        if isinstance(array, np.ndarray) and name in all.given and _is_over(array, all.given[name]):
+        if isinstance(array, np.ndarray) and name in all.given and values.is_over(array, all.given[name]):
             all.memory[name] = array
     again = n is not None and mode == "bind"
     all.n = _settle_planes(door, signature, all, axes, layout, mode, n)
@@ -119,13 +121,6 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
         if slot.like in all.made and slot.name in plain:  # a companion beside a sink that was left out
             _check_buffer(door, signature, slot, all, again)
     return all
-
-
-def _is_over(packed: np.ndarray[Any, Any], given: Any) -> bool:
-    """Whether what was packed is the caller's array, or over its memory."""
-    if packed is given or isinstance(packed.base, BufferView):
-        return True
-    return isinstance(given, np.ndarray) and packed.ctypes.data == np.ndarray.view(given, np.ndarray).ctypes.data
 
 
 def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) -> dict[str, Any]:

@@ -164,7 +164,7 @@ class AutoPlan(_core.Calls):
             return plan.run_planes(door, device, layout, planes, mode)
         plan.given(door, device, planes)
         plan, call = self._routed(door, planes, mode)  # an input a derivative does not read tells its gradient's shape
-        return plan.run_planes(door, None, layout, call.packed, mode, call.n, call.own)
+        return plan.run_planes(door, None, layout, call.packed, mode, call.n, call)
 
     def _run(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> Any:
         door = f"{self._name}.run"

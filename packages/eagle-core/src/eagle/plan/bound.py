@@ -43,15 +43,15 @@ class BoundPlan(_core.Launches):
     def _adopt(self, door: str, given: dict[str, Any], layout: str | None) -> None:
         """Check every plane, then replace the packed block as a whole."""
         plan, n, packed, pattern = self._plan, self._n, given, self._pattern
-        own: dict[str, Any] = {}
+        call: Broadcast | None = None
         if self._route is not None:
             plan, call = self._route(door, given, "bind", n)
             if n is not None and plan is not self._plan:
                 odd = [name for name in given if call.pattern.get(name) != self._pattern.get(name)]
                 raise LayoutError(refusal(door, f"inputs {odd}", "other lane axes that they vary along",
                                           "the axes that were bound", "bind again"))
-            n, packed, pattern, own = call.n, call.packed, call.pattern, call.own
-        arguments = settle(door, plan.signature, packed, layout, "bind", n, own)
+            n, packed, pattern = call.n, call.packed, call.pattern
+        arguments = settle(door, plan.signature, packed, layout, "bind", n, call)
         plan.check_samples(door, arguments.n)
         self._set(bind(plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ()))
         self._plan, self._pattern = plan, pattern

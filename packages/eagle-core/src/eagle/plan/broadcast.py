@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from eagle.errors import LayoutError, refusal
 from eagle.plan import values
 from eagle.plan.lanes import MOST_SAMPLES, read_extents, total_samples
-from eagle.plan.layout import read_shape
+from eagle.plan.layout import read_shape, unmarked
 from eagle.plan.signature import Lanes, Signature, Slot, Use
 
 __all__ = ["Broadcast", "Variants", "read_broadcast"]
@@ -37,6 +37,7 @@ class Broadcast:
     n: int | None  #: the samples; None where the exact planes tell
     packed: dict[str, Any]  #: what the plan takes
     own: dict[str, Any]  #: what is packed in another shape, in its own: the caller's array or number, or a copy of it
+    made: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)  #: the same of outputs that were left out
 
 
 class Variants:
@@ -95,9 +96,12 @@ def read_broadcast(door: str, signature: Signature, variants: Variants, given: M
     soft = _broadcastable(slots, variants)
     extents = read_extents(door, signature, given)
     packed = {name: value for name, value in given.items() if name in slots or name not in soft} | extents
+    given, marks = unmarked(door, given)
     shapes = {name: _shape(value) for name, value in given.items()}
     planes = {name: slot for name, slot in (slots | soft).items() if name in given and slot.is_plane}
-    found = {name: _lane_axes(slot, shapes[name], signature.lanes) for name, slot in planes.items()}
+    turned = {name for name, slot in planes.items() if _is_turned(slot, shapes[name], marks.get(name))}
+    found = {name: (shapes[name] or ())[:1] if name in turned else _lane_axes(slot, shapes[name], signature.lanes)
+             for name, slot in planes.items()}
     rows, told = _rows(signature, soft, shapes, found, extents, n)
     if rows is None:
         _refuse_untold(door, signature, planes, soft, shapes, found, packed, mode)
@@ -109,7 +113,7 @@ def read_broadcast(door: str, signature: Signature, variants: Variants, given: M
         lane = found.get(teller)
         if lane is None or lane in (lanes, (math.prod(lanes),)):
             continue
-        if not _fits(lane, lanes):
+        if teller in turned or not _fits(lane, lanes):
             raise _refused(door, soft[teller], shapes[teller], lanes, told)
         full[name] = _padded(lane, lanes)
     if not full:
@@ -121,6 +125,7 @@ def read_broadcast(door: str, signature: Signature, variants: Variants, given: M
     packed |= {name: values.slot_value(door, slot, given[name], values.input_plane)  # first, as it may run foreign code
                for name, slot in slots.items() if slot.is_uniform and name in given}
     own: dict[str, Any] = {}
+    made: dict[str, np.ndarray[Any, Any]] = {}
     for name, axes in full.items():
         for slot in (slots.get(plane or "") for plane in (name, variants.inputs[name])):
             if slot is None:
@@ -129,13 +134,13 @@ def read_broadcast(door: str, signature: Signature, variants: Variants, given: M
                 _check_follows(door, slot, name, shapes[slot.name], found[slot.name], axes)
                 array, own[slot.name] = _read(door, slot, given[slot.name], shapes[slot.name], mode)
             elif slot.writes and mode != "bind":
-                array = own[slot.name] = np.zeros(shapes[name] or (), slot.dtype)
+                array = made[slot.name] = np.zeros(shapes[name] or (), slot.dtype)
             else:
                 continue
             columns = slot.head if axes == lanes else (slot.width,) if slot.role == "mat_in" else ()
             packed[slot.name] = array.reshape((*columns, array.size // math.prod(columns)))
     pattern = {name: tuple(extent != 1 for extent in axes) for name, axes in full.items() if axes != lanes}
-    return Broadcast(pattern, math.prod(lanes), packed, own)
+    return Broadcast(pattern, math.prod(lanes), packed, own, made)
 
 
 def _broadcastable(slots: Mapping[str, Slot], variants: Variants) -> dict[str, Slot]:
@@ -163,9 +168,19 @@ def _shape(value: Any) -> Shape | None:
         return None
 
 
+def _heads(slot: Slot) -> list[Shape]:
+    return [head for head in (slot.head, slot.matrix) if head is not None]
+
+
+def _is_turned(slot: Slot, shape: Shape | None, mark: str | None) -> bool:
+    """Whether a plane has its samples before its head: only a batch of all lanes may."""
+    return shape is not None and mark != "last" and any(
+        head and shape[1:] == head and (mark == "first" or shape[:len(head)] != head) for head in _heads(slot))
+
+
 def _lane_axes(slot: Slot, shape: Shape | None, lanes: Lanes) -> Shape | None:
     """The axes behind the head of a plane; None where it has another head or no shape."""
-    heads = [head for head in (slot.head, slot.matrix) if head is not None]
+    heads = _heads(slot)
     found = [shape[len(head):] for head in heads if shape is not None and shape[:len(head)] == head]
     return next((lane for lane in found if len(lane) <= len(lanes.axes)), found[0] if found else None)
 
@@ -267,4 +282,4 @@ def _read(door: str, slot: Slot, value: Any, shape: Shape | None, mode: str) -> 
     if array.shape != shape:
         raise LayoutError(refusal(door, slot.what, f"shape {array.shape}", f"shape {shape}",
                                   "it changed while it was read"))
-    return np.asarray(array), array
+    return array, value if values.is_over(array, value) else array

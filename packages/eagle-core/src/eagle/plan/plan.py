@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from eagle import _core
@@ -13,6 +12,7 @@ from eagle.errors import ArgumentError, BufferRefused, refusal, shown
 from eagle.exec import HostTeam, Partition, RankPartition, Structure, check_placement
 from eagle.plan.arguments import settle
 from eagle.plan.bound import BoundPlan, Route
+from eagle.plan.broadcast import Broadcast
 from eagle.plan.lanes import MOST_SAMPLES
 from eagle.plan.program import Kernels, bind
 from eagle.plan.signature import ROW, Signature, Use, read_signature
@@ -113,15 +113,15 @@ class Plan(_core.Runs):
         return BoundPlan(self, door, planes if route else given, layout, route)
 
     def run_planes(self, door: str, device: Any, layout: str | None, planes: dict[str, Any],
-                   mode: str, n: int | None = None, own: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+                   mode: str, n: int | None = None, call: Broadcast | None = None) -> dict[str, Any]:
         """Run over `planes` and return every plane by name; those that were given are the caller's own objects.
 
-        `mode` ("run" or "call") says what may be left out; `n` and `own` are those of :func:`settle`. Raises as
+        `mode` ("run" or "call") says what may be left out; `n` and `call` are those of :func:`settle`. Raises as
         :meth:`run` says, before anything is written.
         """
         if self.structure == RankPartition:
             RankPartition.world()
-        arguments = settle(door, self.signature, self.given(door, device, planes), layout, mode, n, own)
+        arguments = settle(door, self.signature, self.given(door, device, planes), layout, mode, n, call)
         self.check_samples(door, arguments.n)
         bind(self.signature, self.kernels, arguments, self.npartitions, self.partitions or ()).launch(door)
         return arguments.results()

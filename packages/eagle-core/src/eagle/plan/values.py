@@ -21,8 +21,8 @@ from eagle.interop.frameworks import detect
 from eagle.plan.residency import device_resident
 from eagle.plan.signature import Signature, Slot, Use
 
-__all__ = ["NUMBER", "TO_HOST", "bound_plane", "check_names", "check_overlap", "in_order", "input_plane",
-           "number_plane", "output_plane", "read_bound", "read_input", "read_output", "slot_value"]
+__all__ = ["NUMBER", "TO_HOST", "bound_plane", "check_names", "check_overlap", "in_order", "input_plane", "is_over",
+           "number_plane", "output_plane", "read_bound", "read_input", "read_output", "slot_value", "view_of"]
 
 TO_HOST = "copy them to the host first: t.cpu().numpy() of a torch tensor, cupy.asnumpy(a) of a CuPy array"
 
@@ -113,13 +113,18 @@ def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray
             raise TypeError(refusal(door, what, number, "an array of its cells", "one cell is np.array([x])"))
         raise TypeError(refusal(door, what, number, "an array", f"one sample is {slot.name}={one}"
                                 if slot.is_plane else f"pass {slot.name}={_example(slot, 'n')}"))
-    if value is None or isinstance(value, str | bytes | list | tuple) or detect(value) is None:
-        kind = f"{type(value).__module__}.{type(value).__qualname__}"
-        converted = "" if not hasattr(type(value), "__array__") and not hasattr(type(value), "__array_interface__") \
-            and not isinstance(value, list | tuple) else f": np.asarray({slot.name}, {slot.dtype.name!r})"
-        raise TypeError(refusal(door, what, "None" if value is None else f"an object of {kind}", "an array",
-                                f"pass an array{converted}" + (" or a list of numbers" if lists and not converted
-                                                               else "")))
+    if value is None or isinstance(value, str | bytes | list | tuple) or not (
+            hasattr(type(value), "__array_interface__") or detect(value)):
+        found = "None" if value is None else f"an object of {type(value).__module__}.{type(value).__qualname__}"
+        fix = f"pass an array{' or a list of numbers' if lists else ''}"
+        if isinstance(value, list | tuple) or hasattr(type(value), "__array__"):
+            fix = f"convert it with np.asarray({slot.name}, {slot.dtype.name!r})"
+        if slot.writes:
+            example = _example(slot, len(value) if hasattr(type(value), "__len__") and not slot.head else "n")
+            if slot.reads_prior or slot.kind == "Terminated":
+                example = f"np.array({slot.name}, {slot.dtype.name!r})"
+            fix = f"make one, {slot.name} = {example}, and pass it: the result is written into it"
+        raise TypeError(refusal(door, what, found, "an array", fix))
     return _foreign_array(door, slot, value)
 
 
@@ -185,6 +190,21 @@ def in_order(door: str, slot: Slot, array: np.ndarray[Any, Any], *, copies: bool
 def input_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
     """A C-contiguous array of the slot's dtype with the values of `value`, itself where that is possible."""
     return in_order(door, slot, read_input(door, slot, value), copies=True)
+
+
+def view_of(array: np.ndarray[Any, Any]) -> BufferView | None:
+    """The view of another library's array that `array` is over the memory of."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base if isinstance(base, BufferView) else None
+
+
+def is_over(array: np.ndarray[Any, Any], given: Any) -> bool:
+    """Whether what was read of an argument is still its memory, not a copy."""
+    if array is given or view_of(array) is not None:
+        return True
+    return isinstance(given, np.ndarray) and array.ctypes.data == np.ndarray.view(given, np.ndarray).ctypes.data
 
 
 def _passes(slot: Slot, array: np.ndarray[Any, Any]) -> bool:
