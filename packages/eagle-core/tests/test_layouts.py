@@ -53,7 +53,8 @@ def planes(draw: st.DrawFn, name: str, n: int, written: bool) -> tuple[np.ndarra
     """An array of a plane, which axis has its samples, and whether it is marked so."""
     samples = draw(st.sampled_from(["first", "last"]))
     head = HEADS[name]
-    order = draw(st.sampled_from(["C", "turned", "strided", "backwards"] if samples == "first" or not written else ["C"]))
+    orders = ["C"] if written and samples == "last" else ["C", "turned", "strided", "backwards"]
+    order = draw(st.sampled_from(orders))
     values = np.random.default_rng(draw(st.integers(0, 9))).normal(size=(n, *head))
     array = native(values, samples, order, len(head) == 1 or draw(st.booleans()))
     return array, samples, draw(st.booleans())
@@ -180,7 +181,7 @@ def test_columns_of_one_array() -> None:
 def test_a_written_plane_whose_elements_share_memory() -> None:
     x = np.lib.stride_tricks.as_strided(np.zeros(20), (7, 3), (8, 8))
     for door in (eagle.deploy(kernels.advance).run, eagle.deploy(kernels.advance).bind):
-        with pytest.raises(BufferRefused, match=r"'x': found strides \(8, 8\) for shape \(7, 3\), whose elements share"):
+        with pytest.raises(BufferRefused, match=r"'x': found strides \(8, 8\) for shape \(7, 3\), whose el"):
             door(v=V, x=x, dt=1.0)
     assert (x == 0.0).all()
     x = np.ones((7, 3))
@@ -252,17 +253,16 @@ def test_layout_is_for_what_is_open() -> None:
                 door(v=V, layout=bad, **call)
 
 
-@pytest.mark.parametrize(("value", "facts"), [
-    (samples_last(V), [r"found shape \(7, 3\), marked as samples_last, wanted shape \(3, N\); mark it as samples_first"]),
-    (samples_first(V.T), [r"found shape \(3, 7\), marked as samples_first, wanted shape \(N, 3\)"]),
-    (samples_first(samples_last(SQUARE)), [r"markers that say \['first', 'last'\]"]),
-    (SimpleNamespace(__raptor_samples_axis__="middle", array=V), [r"markers that say \['middle'\]"]),
+@pytest.mark.parametrize(("value", "fact"), [
+    (samples_last(V), r"shape \(7, 3\), marked as samples_last, wanted shape \(3, N\); mark it as samples_first"),
+    (samples_first(V.T), r"shape \(3, 7\), marked as samples_first, wanted shape \(N, 3\); mark it as samples_last"),
+    (samples_first(samples_last(SQUARE)), r"markers that say \['first', 'last'\]"),
+    (SimpleNamespace(__raptor_samples_axis__="middle", array=V), r"markers that say \['middle'\]"),
 ])
-def test_markers_that_contradict(value: Any, facts: list[str]) -> None:
+def test_markers_that_contradict(value: Any, fact: str) -> None:
     for door in (eagle.deploy(kernels.named).run, eagle.deploy(kernels.named), eagle.deploy(kernels.named).bind):
-        with pytest.raises(LayoutError, match=f"'v': .*{facts[0]}"):
-            door(v=value, x=np.zeros(7), a=1.0, **({"moved": V.copy(), "shifted": np.zeros(7)} if
-                                                   getattr(door, "__name__", "") == "bind" else {}))
+        with pytest.raises(LayoutError, match=f"'v': found {fact}"):
+            door(v=value, x=np.zeros(7), a=1.0, moved=np.zeros((3, 7)), shifted=np.zeros(7))
 
 
 def test_markers_change_nothing_elsewhere() -> None:

@@ -72,7 +72,7 @@ def test_batches_stay_batches() -> None:
                                            "Param", "Table", "np.full(1000, x)"]),
     ({"x": np.ones(1), "v": np.ones(3)}, ["'v' is one sample (shape (3,)) but 'x' is a batch of 1 (shape (1,))",
                                           "np.repeat(v[..., None], 1, axis=-1)"]),
-    ({"x": 1.0, "v": np.ones(3), "moved": np.zeros((3, 1))}, ["is one sample (shape (3,)) but 'moved' is a batch of 1"]),
+    ({"x": 1.0, "v": np.ones(3), "moved": np.zeros((3, 1))}, ["is one sample", "but 'moved' is a batch of 1"]),
 ])
 def test_one_sample_beside_a_batch(given: dict[str, Any], facts: list[str]) -> None:
     for door in (eagle.deploy(kernels.named).run, eagle.deploy(kernels.named)):
@@ -106,7 +106,8 @@ def test_bound_in_place() -> None:
 
 def test_numbers_are_no_memory_to_bind() -> None:
     scale = eagle.deploy(kernels.scale)
-    for name, planes in (("Scalar 'x'", {"x": 2.0, "out": np.zeros(())}), ("output 'out'", {"x": np.ones(()), "out": 2.0})):
+    for name, planes in (("Scalar 'x'", {"x": 2.0, "out": np.zeros(())}),
+                         ("output 'out'", {"x": np.ones(()), "out": 2.0})):
         with pytest.raises(TypeError, match=rf"scale.bind: {name}: found the number 2.0.*np.array\(2.0\)"):
             scale.bind(a=1.0, b=0.0, **planes)
 
@@ -144,9 +145,9 @@ def test_trees_of_returns() -> None:
     assert tree["moved"].tolist() == [2.0, 4.0, 6.0] and type(tree["shifted"]) is np.float64
 
 
-@pytest.mark.parametrize(("x", "error"), [("1", TypeError), (True, BufferRefused), (1j, TypeError),
-                                          (2**53 + 1, BufferRefused), (10**400, BufferRefused), (None, TypeError),
-                                          (np.bool_(True), BufferRefused), (np.datetime64("2020"), BufferRefused)], ids=repr)
+@pytest.mark.parametrize(("x", "error"), [
+    ("1", TypeError), (True, BufferRefused), (1j, TypeError), (2**53 + 1, BufferRefused), (10**400, BufferRefused),
+    (None, TypeError), (np.bool_(True), BufferRefused), (np.datetime64("2020"), BufferRefused)], ids=repr)
 def test_what_is_no_number_of_the_kernel(x: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="Scalar 'x': found"):
         eagle.deploy(kernels.scale).run(x=x, a=1.0, b=0.0)
