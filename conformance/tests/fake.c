@@ -242,9 +242,48 @@ eagle_status eagle_backend_memcpy(uint64_t dst, uint64_t src, uint64_t bytes, in
     (void)stream;
 #ifdef WRONG_DIRECTION
     if (!bytes) return EAGLE_OK;
+#elif defined(WRONG_STREAM_COPY)
+    if (stream) return EAGLE_OK;
 #endif
     if (direction < 0 || direction > 3) return refuse(EAGLE_INVALID_ARGUMENT, "no such direction");
     if (dst != src) memcpy((void *)(uintptr_t)dst, (void *)(uintptr_t)src, bytes);
+    return EAGLE_OK;
+}
+
+eagle_status eagle_backend_memset_device(uint64_t ptr, uint64_t bytes, uint64_t stream) {
+    (void)stream;
+#ifdef WRONG_MEMSET
+    ++bytes;
+#endif
+    memset((void *)(uintptr_t)ptr, 0, bytes);
+    return EAGLE_OK;
+}
+
+eagle_status eagle_backend_memcpy_device(uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
+    (void)stream;
+#ifdef WRONG_COPY
+    bytes = bytes / 4 * 4;
+#endif
+    memcpy((void *)(uintptr_t)dst, (void *)(uintptr_t)src, bytes);
+    return EAGLE_OK;
+}
+
+#ifdef WRONG_ALIGNMENT
+static const uint64_t offset = 16;
+#else
+static const uint64_t offset = 64;
+#endif
+
+eagle_status eagle_backend_host_alloc(uint64_t bytes, uint64_t *out) {
+    if (!out) return refuse(EAGLE_INVALID_ARGUMENT, "out is NULL");
+    char *block = bytes && bytes < INT64_MAX - 128 ? aligned_alloc(64, bytes / 64 * 64 + 128) : NULL;
+    if (bytes && !block) return refuse(EAGLE_ERROR, "not so much memory");
+    *out = block ? (uint64_t)(uintptr_t)block + offset : 0;
+    return EAGLE_OK;
+}
+
+eagle_status eagle_backend_host_free(uint64_t ptr) {
+    if (ptr) free((void *)(uintptr_t)(ptr - offset));
     return EAGLE_OK;
 }
 

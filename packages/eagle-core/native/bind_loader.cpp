@@ -131,6 +131,14 @@ std::int32_t pointer_residency(const Backend& backend, std::int32_t device, std:
     return where;
 }
 
+/// The address of page-locked memory.
+std::uint64_t host_alloc(const Backend& backend, std::uint64_t bytes) {
+    std::uint64_t address = 0;
+    backend.require(&Symbols::host_free);
+    backend.call(&Symbols::host_alloc, bytes, &address);
+    return address;
+}
+
 /// One launch. `params` is the address of an array of `nparams` addresses; the caller keeps it and what it points at.
 std::int32_t run_device(const Backend& backend, std::uint64_t function, std::uint64_t params, std::int64_t nparams,
                         std::int64_t base, std::int64_t count, std::int64_t n_samples, std::uint32_t block,
@@ -191,6 +199,10 @@ void register_loader(nb::module_& m) {
         .def("function", &Module::function, "name"_a)
         .def("global_", &Module::global, "name"_a);
 
+    nb::class_<Stream>(m, "Stream")
+        .def_prop_ro("ptr", &Stream::ptr)
+        .def("synchronize", &Stream::synchronize, release_gil());
+
     nb::class_<Backend>(m, "Backend")
         .def(nb::new_([](std::string kind, nb::bytes path) {
                  std::string file(path.c_str(), path.size());
@@ -231,6 +243,28 @@ void register_loader(nb::module_& m) {
                 return std::make_unique<Module>(std::move(self), view, device);
             },
             "image"_a, "device"_a = -1)
+        .def(
+            "stream_create",
+            [](Handle self, int device) {
+                nb::gil_scoped_release released;
+                return std::make_unique<Stream>(std::move(self), device);
+            },
+            "device"_a = -1)
+        .def(
+            "memcpy",
+            [](const Backend& self, std::uint64_t dst, std::uint64_t src, std::uint64_t bytes, std::int32_t direction,
+               std::uint64_t stream) { self.call(&Symbols::memcpy, dst, src, bytes, direction, stream); },
+            "dst"_a, "src"_a, "bytes"_a, "direction"_a, "stream"_a = 0, release_gil())
+        .def(
+            "memcpy_device",
+            [](const Backend& self, std::uint64_t dst, std::uint64_t src, std::uint64_t bytes, std::uint64_t stream) {
+                self.call(&Symbols::memcpy_device, dst, src, bytes, stream);
+            },
+            "dst"_a, "src"_a, "bytes"_a, "stream"_a = 0, release_gil())
+        .def("host_alloc", host_alloc, "bytes"_a, release_gil())
+        .def(
+            "host_free", [](const Backend& self, std::uint64_t ptr) { self.call(&Symbols::host_free, ptr); }, "ptr"_a,
+            release_gil())
         .def("__repr__", [](const Backend& self) { return text("<" + self.title() + ">"); });
 }
 

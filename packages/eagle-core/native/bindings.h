@@ -12,6 +12,9 @@ namespace eagle::core {
 /// Backend, Module, the exceptions and the translation of core::Error; comes first.
 void register_loader(nanobind::module_& m);
 
+/// memcpy, host_alloc, host_free: those of the seam, for host memory without any backend.
+void register_memory(nanobind::module_& m);
+
 /// Kernel, Runs, Calls, Bound, Launches and cut: the calls that cost nanoseconds. False with an exception set.
 bool register_calls(PyObject* module);
 

@@ -104,6 +104,10 @@ PyObject* get_ptr(PyObject* object, void*) { return PyLong_FromVoidPtr(buffer_of
 PyObject* get_shape(PyObject* object, void*) { return tuple_of(buffer_of(object).extents()); }
 PyObject* get_strides(PyObject* object, void*) { return tuple_of(buffer_of(object).steps()); }
 PyObject* get_dtype(PyObject* object, void*) { return PyUnicode_FromString(buffer_of(object).element->name); }
+PyObject* get_nbytes(PyObject* object, void*) {
+    const Buffer& buffer = buffer_of(object);
+    return PyLong_FromLongLong(buffer.count * buffer.element->bytes());
+}
 PyObject* get_device(PyObject* object, void*) {
     const Device& device = buffer_of(object).device;
     return Py_BuildValue("ii", static_cast<int>(device.type), static_cast<int>(device.id));
@@ -124,6 +128,7 @@ PyGetSetDef view_fields[] = {
     {"shape", get_shape, nullptr, nullptr, nullptr},
     {"strides", get_strides, nullptr, "In elements.", nullptr},
     {"dtype", get_dtype, nullptr, "The name of the element type, as in \"float64\".", nullptr},
+    {"nbytes", get_nbytes, nullptr, "The bytes of all elements.", nullptr},
     {"device", get_device, nullptr, "(device type, device id) as DLPack counts them.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

@@ -218,4 +218,19 @@ std::pair<std::uint64_t, std::uint64_t> Module::global(const char* name) const {
     return {address, bytes};
 }
 
+Stream::Stream(std::shared_ptr<const Backend> owner, int device) : backend(std::move(owner)) {
+    eagle_stream_desc desc{};
+    desc.struct_size = sizeof desc;
+    desc.device = device;
+    backend->call(&Symbols::stream_create, &desc, &handle_);
+}
+
+Stream::~Stream() { backend->fn.stream_release(handle_); }
+
+std::uint64_t Stream::ptr() const {
+    std::uint64_t raw = 0;
+    backend->call(&Symbols::stream_ptr, handle_, &raw);
+    return raw;
+}
+
 }  // namespace eagle::core

@@ -135,4 +135,22 @@ private:
     eagle_module handle_ = nullptr;
 };
 
+/// A stream of a backend that is ordered with the default one; released with the object. Used from one thread at a
+/// time.
+class Stream {
+public:
+    Stream(std::shared_ptr<const Backend> backend, int device);
+    ~Stream();
+    Stream(const Stream&) = delete;
+    Stream& operator=(const Stream&) = delete;
+
+    std::uint64_t ptr() const;  ///< the raw stream
+    void synchronize() const { backend->call(&Symbols::stream_synchronize, handle_); }
+
+    const std::shared_ptr<const Backend> backend;
+
+private:
+    eagle_stream handle_ = nullptr;
+};
+
 }  // namespace eagle::core

@@ -9,6 +9,7 @@
  * BITS         the capability bits
  * STREAMS      exports the stream group but for stream_release when 1, all of it when 2
  * DEVICES      the device types, comma-separated
+ * TRANSFERS    which of these it exports: 1 memcpy, 2 memcpy_device, 4 host_alloc, 8 host_free; copies are noted
  * FENCES       exports the interop group, which notes each fence, and pointer_residency
  * BUILD_BYTES  how much of build_info it fills
  * FAIL         the required call that fails: 1 capabilities, 2 device_types, 3 build_info, 4 probe
@@ -32,6 +33,9 @@
 #endif
 #ifndef STREAMS
 #define STREAMS 0
+#endif
+#ifndef TRANSFERS
+#define TRANSFERS 0
 #endif
 #ifndef DEVICES
 #define DEVICES 77
@@ -92,28 +96,76 @@ eagle_status eagle_backend_probe(void) {
 #endif
 
 eagle_status eagle_backend_device_props(int32_t device, eagle_device_props *out) {
-    if (device < 0 || device > 1) return fail(EAGLE_INVALID_ARGUMENT, "there are two devices");
-    out->device = device;
-    snprintf(out->name, sizeof out->name, "fake device %d", device);
+    if (device < -1 || device > 1) return fail(EAGLE_INVALID_ARGUMENT, "there are two devices");
+    out->device = device < 0 ? 1 : device;
+    snprintf(out->name, sizeof out->name, "fake device %d", out->device);
+    out->cc_major = 1, out->cc_minor = 2, out->sm_count = 3, out->clock_rate_khz = 4;
+    out->memory_clock_rate_khz = 5, out->memory_bus_width_bits = 6, out->warp_size = 11;
+    out->shared_mem_per_block = 7, out->shared_mem_per_sm = 8, out->regs_per_block = 9, out->regs_per_sm = 10;
+    out->peak_bytes_per_s = 12.5, out->peak_flops_sp = 13.5, out->peak_flops_dp = 14.5, out->fp64_ratio = 15.5;
+    out->ridge_flops_per_byte_sp = 16.5, out->ridge_flops_per_byte_dp = 17.5;
     return EAGLE_OK;
 }
 
 #if STREAMS
+/* The stream of device n has the handle 1000 + n. */
+int32_t streams = 0, waits = 0;
 eagle_status eagle_backend_stream_create(const eagle_stream_desc *desc, eagle_stream *out) {
-    (void)desc, (void)out;
+    ++streams;
+    *out = (eagle_stream)(uintptr_t)(1000 + desc->device);
     return EAGLE_OK;
 }
 eagle_status eagle_backend_stream_ptr(eagle_stream stream, uint64_t *out) {
-    (void)stream, (void)out;
+    *out = (uintptr_t)stream;
     return EAGLE_OK;
 }
 eagle_status eagle_backend_stream_synchronize(eagle_stream stream) {
     (void)stream;
+    ++waits;
     return EAGLE_OK;
 }
 #endif
 #if STREAMS == 2
-void eagle_backend_stream_release(eagle_stream stream) { (void)stream; }
+void eagle_backend_stream_release(eagle_stream stream) { streams -= stream != NULL; }
+#endif
+
+/* Memory of the fake's devices is the host's. A row for each copy: bytes, direction, stream. */
+int64_t copied[16][3];
+int32_t copies = 0;
+__attribute__((unused)) static eagle_status move(uint64_t dst, uint64_t src, uint64_t bytes, int32_t direction,
+                                                 uint64_t stream) {
+    int64_t *row = copied[copies++ % 16];
+    row[0] = (int64_t)bytes, row[1] = direction, row[2] = (int64_t)stream;
+    if (dst < src + bytes && src < dst + bytes) return fail(EAGLE_INVALID_ARGUMENT, "the ranges overlap");
+    memcpy((void *)(uintptr_t)dst, (void *)(uintptr_t)src, bytes);
+    return EAGLE_OK;
+}
+#if TRANSFERS & 1
+eagle_status eagle_backend_memcpy(uint64_t dst, uint64_t src, uint64_t bytes, int32_t direction, uint64_t stream) {
+    if (direction < 0 || direction > 3) return fail(EAGLE_INVALID_ARGUMENT, "no such direction");
+    return move(dst, src, bytes, direction, stream);
+}
+#endif
+#if TRANSFERS & 2
+eagle_status eagle_backend_memcpy_device(uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
+    return move(dst, src, bytes, -1, stream);
+}
+#endif
+int32_t pinned = 0; /* blocks that were not freed */
+#if TRANSFERS & 4
+eagle_status eagle_backend_host_alloc(uint64_t bytes, uint64_t *out) {
+    if (bytes > 1u << 30) return fail(EAGLE_ERROR, "there is not so much memory");
+    pinned += bytes != 0;
+    *out = bytes ? (uintptr_t)malloc(bytes) : 0;
+    return EAGLE_OK;
+}
+#endif
+#if TRANSFERS & 8
+eagle_status eagle_backend_host_free(uint64_t ptr) {
+    pinned -= ptr != 0;
+    free((void *)(uintptr_t)ptr);
+    return EAGLE_OK;
+}
 #endif
 
 #ifdef EXTENSIONS

@@ -6,13 +6,13 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Iterator
-from ctypes import byref, c_int64, c_uint64
+from ctypes import byref, c_int64, c_uint64, c_void_p
 from typing import Any
 
 import pytest
 
 from eagle_conformance.quirks import Quirks
-from eagle_conformance.seam import NO_STREAM, Copy, HostFunction, Library, Status
+from eagle_conformance.seam import NO_STREAM, Copy, HostFunction, Library, Status, StreamDesc
 
 interop = pytest.mark.eagle_group("interop")
 loaded = pytest.mark.eagle_loaded
@@ -151,6 +151,22 @@ def test_memcpy_copies_in_each_direction(device: Library, block: Make, direction
     expected = PATTERN[:nbytes] + bytes(1000 - nbytes)
     assert (host_target.raw if to_host else device_side) == expected
     assert (device_side if to_host else host_target.raw) == bytes(1000)
+
+
+@symbols("memcpy", "stream_create", "stream_ptr", "stream_synchronize", "stream_release")
+@pytest.mark.parametrize("direction", Copy, ids=[each.name for each in Copy])
+def test_a_copy_is_there_after_its_stream_was_waited_for(device: Library, block: Make, direction: Copy) -> None:
+    host = ctypes.create_string_buffer(PATTERN, 1000), ctypes.create_string_buffer(1000)
+    source, target = block(PATTERN), block(bytes(1000))
+    start = ctypes.addressof(host[0]) if direction in (Copy.H2D, Copy.H2H) else source.address
+    end = ctypes.addressof(host[1]) if direction in (Copy.D2H, Copy.H2H) else target.address
+    stream, raw = c_void_p(), c_uint64()
+    device.ok("stream_create", byref(StreamDesc()), byref(stream))
+    device.ok("stream_ptr", stream, byref(raw))
+    device.ok("memcpy", end, start, 1000, direction, raw.value)
+    device.ok("stream_synchronize", stream)
+    assert (host[1].raw if direction in (Copy.D2H, Copy.H2H) else target.read()) == PATTERN
+    device.call("stream_release", stream)
 
 
 @symbols("memcpy")

@@ -25,16 +25,18 @@ from eagle.errors import (
 
 if TYPE_CHECKING:  # what _LAZY says, for type checkers
     from eagle import abi, backends, dtypes, exec, interop, plan, registry, roles, sidecar
+    from eagle.backends import device_props
     from eagle.exec import num_threads, set_num_threads
     from eagle.interop import detect, origin_adapter, to_cupy
     from eagle.plan import AutoPlan, BoundPlan, Plan, samples_first, samples_last
     from eagle.plan import auto as deploy
     from eagle.registry import load_bundle
+    from eagle.transfer import copy, pinned
 
 __all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "LayoutError",
-           "LayoutWarning", "OutOfBounds", "PerformanceWarning", "Plan", "abi", "backends", "deploy", "detect",
-           "dtypes", "exec", "interop", "load_bundle", "num_threads", "origin_adapter", "plan", "registry", "roles",
-           "samples_first", "samples_last", "set_num_threads", "sidecar", "to_cupy"]
+           "LayoutWarning", "OutOfBounds", "PerformanceWarning", "Plan", "abi", "backends", "copy", "deploy", "detect",
+           "device_props", "dtypes", "exec", "interop", "load_bundle", "num_threads", "origin_adapter", "pinned",
+           "plan", "registry", "roles", "samples_first", "samples_last", "set_num_threads", "sidecar", "to_cupy"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -49,14 +51,17 @@ _LAZY = {
     "Plan": "eagle.plan",
     "abi": "eagle.abi",
     "backends": "eagle.backends",
+    "copy": "eagle.transfer",
     "deploy": "eagle.plan:auto",
     "detect": "eagle.interop",
+    "device_props": "eagle.backends",
     "dtypes": "eagle.dtypes",
     "exec": "eagle.exec",
     "interop": "eagle.interop",
     "load_bundle": "eagle.registry",
     "num_threads": "eagle.exec",
     "origin_adapter": "eagle.interop",
+    "pinned": "eagle.transfer",
     "plan": "eagle.plan",
     "registry": "eagle.registry",
     "roles": "eagle.roles",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import eagle
 from eagle.errors import BufferRefused
 from eagle.interop import Requirements, detect, export_like, host_ptr, import_buffer, refuse_jax_written
 
@@ -83,3 +84,18 @@ def test_the_adapter() -> None:
     assert isinstance(result, jax.Array) and np.asarray(result).tobytes() == native.tobytes()
     native[0] = 9.0
     assert float(result[0]) == 0.1
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_copied_from_and_never_into(name: str) -> None:
+    x = jnp.asarray([0, 1, 1], dtype=name)
+    into = jnp.zeros(3, dtype=name)
+    with pytest.raises(BufferRefused, match=r"^eagle\.copy: into: .*the producer's arrays never change; pass an array"):
+        eagle.copy(x, into=into)
+    if name != "bfloat16":
+        a = np.ones(3, name)
+        eagle.copy(x, into=a)()
+        assert a.tolist() == x.tolist()
+        with pytest.raises(BufferRefused, match="into: .*required read-write"):
+            eagle.copy(a, into=import_buffer(into, assume_writable=True))
+    assert not into.any()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import eagle
 from eagle.errors import BufferRefused
 from eagle.interop import (
     Requirements,
@@ -158,3 +159,37 @@ def test_the_adapter() -> None:
     assert refuse_jax_written(t, "out") is None
     with adapter.launch_context():
         pass
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_copies(name: str) -> None:
+    t = torch.tensor([[0, 1, 1], [1, 0, 1]]).to(getattr(torch, name))
+    into = torch.zeros_like(t)
+    eagle.copy(t, into=into)()
+    assert torch.equal(t, into)
+    if name != "bfloat16":
+        a = np.zeros((2, 3), name)
+        eagle.copy(t, into=a)()
+        assert a.tolist() == t.tolist()
+        eagle.copy(a[::-1].copy(), into=into)()
+        assert into.tolist() == t.tolist()[::-1]
+
+
+def test_a_parameter_given_other_storage() -> None:
+    layer, source = torch.nn.Linear(3, 2, bias=False), np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    node = eagle.copy(source, into=layer.weight)
+    node()
+    assert layer.weight.tolist() == source.tolist() and layer.weight.requires_grad
+    layer.weight.data = torch.zeros(2, 3)
+    with pytest.raises(BufferRefused, match=r"^eagle\.copy: into: found an array that moved"):
+        node()
+    assert not layer.weight.any()
+
+
+def test_tensors_a_copy_refuses() -> None:
+    t = torch.zeros(2, 3)
+    for into, text in ((t.T, "stride: required C-contiguous"), (torch.zeros(1).expand(3), "stride|access")):
+        with pytest.raises(BufferRefused, match=rf"^eagle\.copy: into: torch\.Tensor: ({text})"):
+            eagle.copy(torch.zeros(into.shape), into=into)
+    with pytest.raises(ValueError, match=r"into: found float32, wanted bfloat16"):
+        eagle.copy(t.bfloat16(), into=t)

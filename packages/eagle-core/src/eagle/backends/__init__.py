@@ -12,13 +12,14 @@ A backend is a distribution with an entry point in the group ``eagle.backends``:
 Importing this package reads nothing; a kind is looked for when first needed, and loaded once per process.
 """
 
-from eagle.backends.choosing import for_device_type, for_format, host, resolve
+from eagle.backends.choosing import for_device_type, for_format, gpus, host, resolve
 from eagle.backends.discovery import kinds
 from eagle.backends.loading import has, info, load, spec
+from eagle.backends.props import DeviceProps, device_props
 from eagle.backends.spec import BackendSpec, hookimpl, library_name
 
-__all__ = ["BackendSpec", "for_device_type", "for_format", "has", "hookimpl", "host", "info", "kinds", "library_name",
-           "load", "resolve", "spec"]
+__all__ = ["BackendSpec", "DeviceProps", "device_props", "for_device_type", "for_format", "gpus", "has", "hookimpl",
+           "host", "info", "kinds", "library_name", "load", "resolve", "spec"]
 
 
 def __dir__() -> list[str]:

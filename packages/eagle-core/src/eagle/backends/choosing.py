@@ -12,7 +12,7 @@ from eagle.backends.once import Once
 from eagle.backends.spec import HOST_DEVICE_TYPES, BackendSpec, check_kind
 from eagle.errors import BackendUnavailable
 
-__all__ = ["for_device_type", "for_format", "forget", "host", "resolve"]
+__all__ = ["HOST_MEMORY", "for_device_type", "for_format", "forget", "gpus", "host", "resolve"]
 
 HOST_MEMORY = 1  # DLPack device type
 
@@ -55,7 +55,20 @@ def _serving_device(code: int) -> str:
                               "pip install eagle-backend-cpu" if host else "install the backend of that device")
 
 
+def _with_device() -> tuple[str, ...]:
+    return tuple(spec.kind for spec in _survey_once().specs if spec.is_gpu and _has_device(spec.kind))
+
+
+def _has_device(kind: str) -> bool:
+    try:
+        loading.load(kind).probe()
+    except (RuntimeError, ValueError, IndexError):  # BackendUnavailable is one of them
+        return False
+    return True
+
+
 _survey_once = Once(_survey)
+_gpus_once = Once(_with_device)
 _device_once = Once(_serving_device)
 
 
@@ -89,16 +102,22 @@ def resolve(name: str) -> str:
         raise BackendUnavailable(f"eagle: backend={name!r}: found {', '.join(discovery.kinds()) or 'no backend'}, "
                                  f"wanted an installed backend; pip install eagle-backend-{name}")
     survey = _survey_once()
-    gpus = [spec.kind for spec in survey.specs if HOST_DEVICE_TYPES.isdisjoint(spec.device_types)]
-    if len(gpus) > 1:
-        raise ValueError(f"eagle: backend='gpu' is ambiguous, {', '.join(gpus)} are installed; "
+    found = [spec.kind for spec in survey.specs if spec.is_gpu]
+    if len(found) > 1:
+        raise ValueError(f"eagle: backend='gpu' is ambiguous, {', '.join(found)} are installed; "
                          "name one of them as the backend")
-    return survey.one(lambda spec: spec.kind in gpus, "backend='gpu'",
+    return survey.one(lambda spec: spec.is_gpu, "backend='gpu'",
                       "install the backend of your GPU, such as eagle-backend-cuda")
+
+
+def gpus() -> tuple[str, ...]:
+    """The GPU kinds that have a usable device, found out once. Loads every GPU kind; never raises for what it does."""
+    return _gpus_once()
 
 
 def forget() -> None:
     """Drops every cache of this package; for tests."""
     _survey_once.forget()
+    _gpus_once.forget()
     _device_once.forget()
     loading.forget()

@@ -56,6 +56,11 @@ class BackendSpec:
                 raise TypeError(f"BackendSpec: {name}: found {value!r}, wanted a tuple of {item.__name__}")
             object.__setattr__(self, name, value)
 
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it serves other than host memory."""
+        return HOST_DEVICE_TYPES.isdisjoint(self.device_types)
+
 
 class Hooks:
     """The hooks of pluggy project ``eagle``."""

@@ -171,8 +171,8 @@ def _settle_planes(door: str, signature: Signature, all: Arguments, axes: Mappin
             ordered = values.in_order(door, slot, theirs, copies=mode != "bind" and not slot.writes)
             if ordered is not theirs:
                 all.memory.pop(slot.name, None)
-            shape = slot.shape(n)
-            all.packed[slot.name] = array if array.shape == shape and ordered is theirs else ordered.reshape(shape)
+            itself = ordered is theirs and not reading.first and array.shape == slot.shape(n)
+            all.packed[slot.name] = array if itself else ordered.reshape(slot.shape(n))
             continue
         if isinstance(all.given[slot.name], list | tuple):
             raise LayoutError(refusal(door, slot.what, f"a list of shape {array.shape}", f"shape {slot.shape(n)}",
