@@ -30,6 +30,7 @@ class Library:
     writes = True  # whether its arrays may be written
     ranks = 0  # the fewest axes of an array
     keeps_strides = True  # whether a transpose is a view
+    shares = True  # whether its arrays may be over the memory of NumPy's
     kind: type = np.ndarray  # of its arrays
     made: type = np.ndarray  # of what run makes for a caller who gives such arrays
     one: type = np.float64  # the same of one sample of a scalar
@@ -110,7 +111,7 @@ class Torch(Library):
 
 class Jax(Library):
     name, label, distribution = "jax", "JAX", "jax"
-    writes = keeps_strides = False
+    writes = keeps_strides = shares = False
 
     def __init__(self) -> None:
         self.jax = pytest.importorskip("jax", reason="framework-missing: jax")
