@@ -38,7 +38,8 @@ PACKAGES = {
 }
 NATIVE = ("eagle-core", "eagle-backend-cpu")
 TEST_TOOLS = ("pytest>=8", "pytest-timeout>=2.3", "hypothesis>=6.100")
-FRAMEWORKS = ("torch==2.13.0", "jax==0.10.2", "warp-lang==1.19.*", "apache-tvm-ffi")
+# Exact, as docs/frameworks.md names them.
+FRAMEWORKS = ("numpy==2.4.6", "torch==2.13.0", "jax==0.10.2", "warp-lang==1.19.0", "apache-tvm-ffi==0.1.15.post2")
 CLANG_FORMAT = "clang-format==19.1.7"
 
 
@@ -80,14 +81,20 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def interop(session: nox.Session) -> None:
-    """Exchange arrays with torch, jax, Warp and tvm-ffi, and try 50 000 random arrays of numpy."""
+    """Run the doors on arrays of torch, jax, Warp and tvm-ffi, and try 50 000 random arrays of numpy."""
     build_wheels(session)
-    install_ours(session, "eagle", *TEST_TOOLS)
+    install_ours(session, "eagle[hawk]", *TEST_TOOLS)
     session.install(*FRAMEWORKS)
     session.run("python", "-W", "ignore", "-c", "import torch, jax, warp, tvm_ffi", silent=True)
     tests = PACKAGES["eagle-core"] / "tests"
-    session.run("pytest", *(session.posargs or (str(tests / "frameworks"), str(tests / "test_interop_properties.py"))),
-                env={"EAGLE_INTEROP_CASES": "50000"})
+    cases = {"EAGLE_INTEROP_CASES": "50000"}
+    if session.posargs:
+        session.run("pytest", *session.posargs, env=cases)
+        return
+    record = WORK / "frameworks.json"
+    session.run("pytest", str(tests / "frameworks"), str(tests / "test_interop_properties.py"),
+                env={**cases, "EAGLE_FRAMEWORKS_RECORD": str(record)})
+    session.run("python", str(ROOT / "tools" / "frameworks_table.py"), str(record))
 
 
 @nox.session

@@ -27,7 +27,8 @@ text stands in a cell, it holds for all four doors. [Arrays of other libraries](
 - **zero-copy**, **in place**: the kernel works on the caller's own memory, and the caller's own object is returned.
 - **read-only** arrays are those nobody may write: a library's own, shared elements, tensors that autograd follows.
 - **copied**: into an array with the samples last, and back where it is written. A transpose of such an array is used in place.
-- Every array argument of every [kernel form](forms.md) given by PyTorch, Warp or JAX has the bits that NumPy's has.
+- Every array argument of every [kernel form](forms.md) given by PyTorch, Warp or JAX gives the
+  bits that NumPy's give, at `run` and at `bind`.
 
 """
 
