@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import timeit
+import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -142,6 +143,34 @@ class Exchange(Timed):
             x = torch.from_numpy(x)
         names = {"import_buffer": import_buffer, "x": x, "view": import_buffer(x)}
         self.result = np.from_dlpack(names["view"])
+        locals_ = f"{', '.join(names)} = names.values()"
+        self.timer = timeit.Timer(statement, locals_, globals={"names": names})
+
+    def seconds(self, calls: int) -> float:
+        return self.timer.timeit(calls)
+
+
+class Handed(Timed):
+    """A statement that runs a kernel on arrays as other code keeps them: s, launch, and the kernel's x, y or v, p.
+
+    x and y are of `library`; v and p, of the kernel push, have their samples first; n = 0 is one sample.
+    """
+
+    def __init__(self, statement: str, n: int, library: str = "numpy", kernel: str = "axpb") -> None:
+        warnings.simplefilter("ignore")  # of copies, which are the point
+        s = deployed(kernel)
+        names: dict[str, Any] = {"s": s, "x": np.array(2.0), "y": np.zeros(())}
+        if kernel == "push":
+            names = {"s": s, "v": samples(3 * n).reshape(n, 3), "p": np.zeros((n, 3))}
+            names["launch"] = s.bind(v=names["v"], dt=A, p=names["p"]).launch if "launch" in statement else None
+        elif n:
+            names |= {"x": samples(n), "y": placed(n)}
+        if library == "torch":
+            import torch
+
+            names |= {name: torch.from_numpy(names[name]) for name in ("x", "y")}
+        returned = eval(statement, dict(names))
+        self.result = np.array(names["p"] if returned is None else returned)
         locals_ = f"{', '.join(names)} = names.values()"
         self.timer = timeit.Timer(statement, locals_, globals={"names": names})
 
@@ -294,6 +323,7 @@ def compiled(name: str) -> str:
 JOBS: dict[str, type[Job]] = {
     "call": Call,
     "exchange": Exchange,
+    "handed": Handed,
     "plain": Plain,
     "after_idle": AfterIdle,
     "beside": Beside,

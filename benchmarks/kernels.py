@@ -1,7 +1,7 @@
 """The kernels that are measured. hawk traces source text, so they live in a file."""
 
 import hawk
-from hawk import Index, Mutable, Param, Scalar, Table
+from hawk import Index, Mutable, Param, Scalar, Table, Vector
 
 
 @hawk.kernel
@@ -52,3 +52,9 @@ def binned_plainly(k: Index, x: Scalar, acc: Mutable["bin"]):
 def gathered(k: Index, t: Table[Scalar]) -> Scalar:
     """A table read at random places."""
     return t.at(k)
+
+
+@hawk.kernel
+def push(v: Vector[3], dt: Param, p: Mutable[Vector[3]]):
+    """A step of state, on vectors."""
+    p = p + v * dt

@@ -121,10 +121,12 @@ Block::Block(KernelObject* kernel, int64_t n) : kernel_(kernel), n_(n) {
     Py_INCREF(kernel_);
     const std::size_t slots = kernel_->slots->size();
     if (slots > kInline) {
-        heap_ = std::make_unique<char[]>(slots * (sizeof(BoxStorage) + sizeof(void*) + sizeof(PyObject*)));
+        heap_ = std::make_unique<char[]>(slots *
+                                         (sizeof(BoxStorage) + sizeof(void*) + sizeof(PyObject*) + sizeof(int16_t)));
         boxes_ = reinterpret_cast<BoxStorage*>(heap_.get());
         params_ = reinterpret_cast<const void**>(boxes_ + slots);
         planes_ = reinterpret_cast<PyObject**>(const_cast<void**>(params_ + slots));
+        position_ = reinterpret_cast<int16_t*>(planes_ + slots);
     }
     std::fill_n(planes_, slots, nullptr);
 }
@@ -188,7 +190,7 @@ bool Block::take(std::size_t i, PyObject* value, bool exact) {
 Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door door, const Cut& cut) {
     const std::vector<Slot>& slots = *kernel_->slots;
     values_ = values;
-    position_ = position;
+    position = std::copy_n(position, slots.size(), position_) - slots.size();  // a producer may call the same door
     const bool exact = door != Door::Bind;
     bool omitted = false;
     for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -230,8 +232,7 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
                 if (door == Door::Bind) return Packed::Unfit;
                 omitted = true;
             } else {
-                if (door == Door::Run || !take(i, values[position[i]], exact) ||
-                    !is_result_of(slot, planes_[i], exact))
+                if (door == Door::Run || !take(i, values[position[i]], exact) || !is_result_of(slot, planes_[i], exact))
                     return Packed::Unfit;
             }
         } else if (slot.box == Box::Cell) {
@@ -272,6 +273,8 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
             return Packed::Error;
         }
     }
+    std::size_t moved;
+    if (foreign_ && !intact(&moved)) return Packed::Unfit;  // by the code of a producer that was asked later
     return unfit_overlap() ? Packed::Unfit : Packed::Yes;
 }
 

@@ -42,7 +42,7 @@ public:
     enum class Packed { Yes, Unfit, Error };
 
     /// Packs values[position[i]] into slot i; position < 0 is an omitted slot. Unfit: some value is not exactly what
-    /// the slot takes (nothing is raised); Error: a Python exception is set. Omitted planes are allocated. Both arrays
+    /// the slot takes (nothing is raised); Error: a Python exception is set. Omitted planes are allocated. The values
     /// are borrowed until the results are taken.
     Packed pack(PyObject* const* values, const int16_t* position, Door door, const Cut& cut);
 
@@ -82,17 +82,18 @@ private:
     KernelObject* kernel_;
     int64_t n_;
     PyObject* const* values_ = nullptr;
-    const int16_t* position_ = nullptr;
     PyObject* foreign_ = nullptr;  ///< borrowed: one of the values that are no arrays of numpy
     BoxStorage inline_boxes_[kInline];
     const void* inline_params_[kInline];
     PyObject* inline_planes_[kInline];
+    int16_t inline_position_[kInline];
     std::unique_ptr<char[]> heap_;
     std::unique_ptr<void, void (*)(void*)> scratch_{nullptr, std::free};  ///< rows, companions
     std::vector<void*> outs_;                                             ///< where each reduction goes
     BoxStorage* boxes_ = inline_boxes_;
     const void** params_ = inline_params_;
     PyObject** planes_ = inline_planes_;
+    int16_t* position_ = inline_position_;
 };
 
 }  // namespace eagle::core

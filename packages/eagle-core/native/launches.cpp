@@ -68,9 +68,10 @@ struct Watched {
         bytes = PyArray_Check(object) ? PyArray_NBYTES(array()) : 0;
     }
     PyArrayObject* array() const { return reinterpret_cast<PyArrayObject*>(object); }
+    bool foreign() const { return Py_IS_TYPE(object, ViewType); }
     /// 1 yes, 0 no, -1 with an exception of the producer set.
     int moved() const {
-        if (Py_IS_TYPE(object, ViewType)) return has_moved(reinterpret_cast<ViewObject*>(object));
+        if (foreign()) return has_moved(reinterpret_cast<ViewObject*>(object));
         return PyArray_DATA(array()) != data || PyArray_NBYTES(array()) != bytes ||
                (writes && !PyArray_ISWRITEABLE(array()));
     }
@@ -325,12 +326,14 @@ bool launch_bound(BoundObject* bound, const Caller& caller) {
 
 /// The name of a plane that is no longer what was bound; null when all are, and with an exception of a producer set.
 PyObject* moved_plane(const BoundObject* bound) {
+    for (const bool foreign : {true, false})  // first those that run the code of a producer
+        for (const Watched& plane : *bound->watched)
+            if (const int moved = plane.foreign() == foreign ? plane.moved() : 0)
+                return moved > 0 ? plane.name : nullptr;
     for (const auto& stage : *bound->stages) {
         std::size_t slot = 0;
         if (!stage->block.intact(&slot)) return (*stage->kernel->slots)[slot].name;
     }
-    for (const Watched& plane : *bound->watched)
-        if (const int moved = plane.moved()) return moved > 0 ? plane.name : nullptr;
     return nullptr;
 }
 

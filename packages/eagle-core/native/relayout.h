@@ -30,7 +30,7 @@ private:
     void move(int64_t base, int64_t count) const;
 
     char *copy_, *theirs_;
-    int64_t samples_, size_;  ///< size: bytes of an element
+    int64_t samples_, size_;                                                         ///< size: bytes of an element
     int64_t rows_ = 1, columns_ = 1, row_step_ = 0, column_step_ = 0, sample_step_;  ///< steps in bytes, of theirs
     bool in_, out_;
 };

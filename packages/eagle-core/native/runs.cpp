@@ -192,21 +192,25 @@ PyMethodDef runs_methods[] = {
     {"run", method(runs_run), METH_FASTCALL | METH_KEYWORDS,
      "run(*, device=None, layout=None, **planes)\n--\n\n"
      "Run the kernel once over a batch and return its output plane, or {name: plane} when it has several.\n\n"
-     "Planes are numpy arrays of the kernel's dtype, component-major: (n,) for a Scalar, (w, n) for a Vector of w,\n"
-     "(R*C, n) for a Matrix; of a Grid also in the lane shape, (rows, columns), and inputs broadcast to it. A Table\n"
-     "has the shape the kernel declares, or any length. A Param is a number. The extent of an open axis is given by\n"
-     "its label, bin=4, where no plane tells it.\n\n"
+     "Planes are arrays of the kernel's dtype in host memory, of NumPy or any library that speaks DLPack: (n,) for a\n"
+     "Scalar, (w, n) for a Vector of w, (R*C, n) or (R, C, n) for a Matrix; or with the samples first, (n, w), then\n"
+     "through a copy with a LayoutWarning where the memory is not component-major; of a Grid also in the lane shape,\n"
+     "(rows, columns), and inputs broadcast to it. Planes without an axis of samples, a number or (), (w,), (R, C) or\n"
+     "(R*C,), are one sample; outputs then have none either. A Table has the shape the kernel declares, or any "
+     "length.\n"
+     "A Param is a number. The extent of an open axis is given by its label, bin=4, where no plane tells it.\n\n"
      "Inputs are converted where no value changes by it: lists, integers, narrower floats and arrays that are not\n"
      "C-contiguous, the last two with a PerformanceWarning.\n"
-     "Outputs that are given are written in place and returned; those left out are allocated, and state that is left\n"
-     "out starts at zero. A reduction over samples is a new array of one number, or of one for each component. A mask\n"
-     "must be given; samples where it is True are skipped, and the kernel sets it.\n\n"
-     "layout=\"samples_last\" says that a square (w, w) plane is component-major; without it such a plane is refused.\n"
-     "device= must be None: the planes are in host memory.\n\n"
-     "Raises ArgumentError for unknown and missing names, LayoutError for a wrong shape, BufferRefused for another\n"
-     "dtype and for a read-only or overlapping array, ValueError for a value the dtype cannot hold, TypeError for "
-     "what\n"
-     "is no array, BackendUnavailable when nothing installed can run it. Nothing was written then."},
+     "Outputs that are given are written in place and returned; those left out are allocated, as arrays of the\n"
+     "framework the other planes are of, and state that is left out starts at zero. A reduction over samples is a new\n"
+     "array of one number, or of one for each component. A mask must be given; samples where it is True are skipped,\n"
+     "and the kernel sets it.\n\n"
+     "layout=\"samples_first\" or \"samples_last\" says how a square plane, (w, w), is read; without it, or a marker\n"
+     "(eagle.samples_first(x)), such a plane is refused. device= must be None: the planes are in host memory.\n\n"
+     "Raises ArgumentError for unknown and missing names, LayoutError for a wrong shape and for one sample beside a\n"
+     "batch, BufferRefused for another dtype and for an array that may not be written, overlaps or requires grad,\n"
+     "ValueError for a value the dtype cannot hold, TypeError for what is no array and for arrays of two frameworks,\n"
+     "BackendUnavailable when nothing installed can run it. Nothing was written then."},
     {"_arm", method(runs_arm), METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

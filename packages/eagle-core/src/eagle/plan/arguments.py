@@ -48,18 +48,32 @@ class Arguments:
     made: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)  #: outputs the caller left out
     origin: Adapter | None = None  #: whose arrays those become
     sizes: dict[str, int] = field(default_factory=dict)  #: the bytes of each buffer, as they were checked
-    #: planes in the caller's memory order that a launch copies in, out, or both: their name, the copy and the plane
+    #: sample-major planes of which a launch works on a copy, as they were given
     copies: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
 
-    def watched(self) -> tuple[tuple[str, Any, bool], ...]:
-        """The caller's own arrays where others over their memory are packed, written or not."""
-        return tuple((name, values.view_of(array) or self.given[name], self.slots[name].writes)
-                     for name, array in self.memory.items() if self.packed[name] is not self.given[name])
+    def watched(self, door: str) -> tuple[tuple[str, Any, bool], ...]:
+        """The caller's own arrays where others over their memory are packed, written or not.
+
+        BufferRefused where code that ran meanwhile moved one.
+        """
+        watched: list[tuple[str, Any, bool]] = []
+        for name, array in self.memory.items():
+            packed, given, view = self.packed[name], self.given[name], values.view_of(array)
+            if packed is given:
+                continue
+            moved = packed.size != array.size if name in self.copies else (
+                view is None and packed.ctypes.data != np.asarray(given).ctypes.data)
+            if moved:
+                raise BufferRefused(refusal(door, self.slots[name].what, "an array that moved while it was checked",
+                                            "one that stays where it is", "change it between calls"))
+            watched.append((name, view or given, self.slots[name].writes))
+        return tuple(watched)
 
     def copied(self) -> tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], bool, bool], ...]:
         """(copy, plane, in, out) of each of the copies."""
-        return tuple((self.packed[name], theirs, not self.slots[name].writes or self.slots[name].zero,
-                      self.slots[name].writes) for name, theirs in self.copies.items())
+        return tuple((self.packed[name], with_samples_last(slot, array, self.readings[name]),
+                      not slot.writes or slot.zero, slot.writes)
+                     for name, array in self.copies.items() for slot in (self.slots[name],))
 
     def shown(self) -> dict[str, Any]:
         """What was bound: the caller's own objects, but the packed view or copy of a sample-major plane."""
@@ -185,7 +199,7 @@ def _settle_planes(door: str, signature: Signature, all: Arguments, axes: Mappin
              f"{' and back' if slot.writes else ''}. Pass np.ascontiguousarray(np.moveaxis({slot.name}, 0, -1)), or "
              f"keep it in memory of that shape: np.empty({slot.shape(n)}).T", LayoutWarning)
         all.packed[slot.name] = np.empty(slot.shape(n), slot.dtype)
-        all.copies[slot.name] = theirs
+        all.copies[slot.name] = array
     return n
 
 
@@ -248,6 +262,7 @@ def _share_nothing(door: str, signature: Signature, all: Arguments, mode: str) -
         warn(f"{door}: {name!r}", "is also an output; the kernel reads a copy of it. Pass a separate output",
              PerformanceWarning)
         all.packed[name] = all.packed[name].copy()
+        all.memory.pop(name, None)
 
 
 def _made_shape(door: str, signature: Signature, slot: Slot, all: Arguments) -> tuple[int, ...]:

@@ -53,7 +53,7 @@ class BoundPlan(_core.Launches):
             n, packed, pattern = call.n, call.packed, call.pattern
         arguments = settle(door, plan.signature, packed, layout, "bind", n, call)
         plan.check_samples(door, arguments.n)
-        self._set(bind(plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ()))
+        self._set(bind(door, plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ()))
         self._plan, self._pattern = plan, pattern
         self._n = arguments.n
         self._planes = arguments.shown()

@@ -94,9 +94,11 @@ class Plan(_core.Runs):
         """Pack the planes once, for launches that cost nanoseconds.
 
         Inputs, outputs, state, the mask, reductions and an active set must be given, as arrays of the exact dtype and
-        in C order; the arrays stay the caller's, and a launch reads and writes them in place. Only integers narrower
-        than their Index or Int32 plane are copied, once. eagle makes ``finished_count``, counters of dispatch groups
-        and companions of sums where they are left out.
+        in C order, in the shapes that :meth:`run` takes; the arrays stay the caller's, and a launch reads and writes
+        them in place. A plane with its samples first whose memory is not component-major is copied in by each launch,
+        and back where the kernel writes it, with a LayoutWarning here. Only integers narrower than their Index or Int32
+        plane are copied once. eagle makes ``finished_count``, counters of dispatch groups and companions of sums where
+        they are left out.
 
         Raises what :meth:`run` raises, and BufferRefused for an array that would have to be converted.
         """
@@ -123,7 +125,7 @@ class Plan(_core.Runs):
             RankPartition.world()
         arguments = settle(door, self.signature, self.given(door, device, planes), layout, mode, n, call)
         self.check_samples(door, arguments.n)
-        bind(self.signature, self.kernels, arguments, self.npartitions, self.partitions or ()).launch(door)
+        bind(door, self.signature, self.kernels, arguments, self.npartitions, self.partitions or ()).launch(door)
         return arguments.results()
 
     def refuse_positions(self, door: str, args: tuple[Any, ...], omissible: str) -> None:

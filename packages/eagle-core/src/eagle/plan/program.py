@@ -58,7 +58,7 @@ def _packed(slot: Slot, cell: Cell | None) -> tuple[Any, ...]:
             slot.writes, result, slot.zero, slot.omissible("run"), slot.omissible("call"), slot.dims)
 
 
-def bind(signature: Signature, kernels: Kernels, arguments: Arguments, npartitions: int,
+def bind(door: str, signature: Signature, kernels: Kernels, arguments: Arguments, npartitions: int,
          partitions: Sequence[tuple[int, int, int]]) -> _core.Bound:
     """Pack every stage over the arguments and over buffers of its own."""
     buffers = arguments.packed | _owned(signature, arguments)
@@ -84,7 +84,7 @@ def bind(signature: Signature, kernels: Kernels, arguments: Arguments, npartitio
         sizes = tuple(arguments.sizes.get(slot.name, -1) if slot.use is not Use.ROWS and slot.name not in repeated
                       else -1 for slot in slots)
         stages.append((kernels.of(i, slots), values, sizes, clears))
-    return _core.Bound(tuple(stages), arguments.n, npartitions, tuple(partitions), arguments.watched(),
+    return _core.Bound(tuple(stages), arguments.n, npartitions, tuple(partitions), arguments.watched(door),
                        arguments.copied())
 
 
