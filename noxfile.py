@@ -87,7 +87,7 @@ def interop(session: nox.Session) -> None:
     session.install(*FRAMEWORKS)
     session.run("python", "-W", "ignore", "-c", "import torch, jax, warp, tvm_ffi", silent=True)
     tests = PACKAGES["eagle-core"] / "tests"
-    cases = {"EAGLE_INTEROP_CASES": "50000"}
+    cases = {"EAGLE_INTEROP_CASES": os.environ.get("EAGLE_INTEROP_CASES", "50000")}
     if session.posargs:
         session.run("pytest", *session.posargs, env=cases)
         return
