@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import re
@@ -194,6 +195,87 @@ def test_float32_of_jax_without_its_x64(jnp: Any) -> None:
             same(np.asarray(result), 2.0 * A[:5].astype(np.float32).astype(np.float64) + 1.0)
         refused(BufferRefused, "into.bind: Scalar 'x': ", "found float32, wanted float64; ",
                 lambda: deployed(kernels.into).bind(x=x, y=np.zeros(5), a=2.0))
+
+
+# ---- other memory than the host's, and other memory than it seems ----------------------------------------------------
+
+
+@pytest.mark.parametrize("device", [2, 8, 10])
+@pytest.mark.parametrize("view", [False, True], ids=["object", "view"])
+def test_arrays_of_a_device(device: int, view: bool) -> None:
+    """An array is an array wherever it is: what a plan of the host refuses about it is its memory."""
+    host, y = deployed(kernels.into).select({}), np.zeros(3)
+    bound = host.bind(x=np.ones(3), y=y, a=2.0)
+    for name, door in (("run", host.run), ("bind", host.bind), ("rebind", bound.rebind)):
+        for plane, role in (("x", "Scalar"), ("y", "output")):
+            array: Any = producers.Producer(np.ones(3), device=(device, 0))
+            given = {"x": np.ones(3), "y": y, "a": 2.0, plane: import_buffer(array) if view else array}
+            refused(BufferRefused, f"into.{name}: {role} '{plane}': ", "on a device, wanted an array in host memory; ",
+                    lambda door=door, given=given: door(**given))
+    assert not y.any()
+
+
+@pytest.mark.usefixtures("no_tensor_is_left")
+def test_page_locked_memory_is_the_hosts() -> None:
+    pinned = producers.Producer(A, device=(3, 0))
+    same(deployed(kernels.scale)(pinned, 2.0, 1.0), 2.0 * A + 1.0)
+
+
+def test_a_producer_that_raises() -> None:
+    class Raising(producers.Producer):
+        def capsule(self) -> Any:
+            raise RuntimeError("not today")
+
+    into, y = deployed(kernels.into), np.zeros(1000)
+    for name, door in (("into.run", into.run), ("into()", into), ("into.bind", into.bind)):
+        refused(BufferRefused, f"{name}: Scalar 'x': ", "not today", lambda door=door: door(x=Raising(A), y=y, a=2.0))
+        refused(BufferRefused, f"{name}: output 'y': ", "not today", lambda door=door: door(x=A, y=Raising(y), a=2.0))
+    assert not y.any()
+
+
+def test_two_arrays_over_the_same_memory(lib: Library) -> None:
+    """Seen whatever libraries they are of: the very same is read before it is written, a shifted one is refused."""
+    if not lib.shares or not lib.writes:
+        own = lib.new(A)
+        wrong = np.frombuffer((ctypes.c_double * 1000).from_address(lib.address(own) + 8))
+        for door in (deployed(kernels.into).run, deployed(kernels.into).bind):
+            with pytest.raises(BufferRefused, match="'y' and .*'x': found arrays that share memory"):
+                door(x=own, y=wrong, a=2.0)
+        return
+    own = A.copy()
+    x = lib.over(own)
+    assert deployed(kernels.into).run(x=own, y=x, a=2.0) is x
+    same(own, A * 2)
+    deployed(kernels.into).bind(x=x, y=own, a=2.0).launch()
+    same(own, A * 4)
+    i = np.arange(1000)[::-1].copy()
+    with pytest.warns(PerformanceWarning, match="'x' is also an output; the kernel reads a copy"):
+        deployed(kernels.neighbour).run(x=x, i=i, y=own)
+    same(own, A[::-1] * 4)
+    refused(BufferRefused, "neighbour.bind: 'x': ", "also an output",
+            lambda: deployed(kernels.neighbour).bind(x=x, i=i, y=own))
+    for x, y in ((lib.over(own[1:]), own[:-1]), (own[1:], lib.over(own[:-1])), (lib.over(own[1:]), lib.over(own[:-1]))):
+        for door in (deployed(kernels.into).run, deployed(kernels.into).bind):
+            with pytest.raises(BufferRefused, match="'y' and .*'x': found arrays that share memory"):
+                door(x=x, y=y, a=2.0)
+    same(own, A[::-1] * 4)
+
+
+def test_reductions_masks_and_trees_come_back(lib: Library) -> None:
+    """A reduction is an array of one number of the caller's library; a mask is written where it is given."""
+    powers = 2.0 ** np.arange(8)
+    total = deployed(kernels.total).run(x=lib.new(powers))
+    assert isinstance(total, lib.made)
+    same(np.asarray(total), np.array([255.0]))
+    x, done = powers.copy(), np.array([False, True] * 4)
+    given = {"x": x, "terminated": done} if not lib.writes else {"x": lib.over(x), "terminated": lib.over(done)}
+    assert deployed(kernels.double_until).run(limit=lib.new(np.full(8, 20.0)), **given) is given["x"]
+    same(x, np.where([False, True] * 4, powers, powers * 2))
+    assert done.tolist() == [False, True, False, True, True, True, True, True]
+    plus, minus = deployed(kernels.listed)(lib.new(powers), lib.new(powers[::-1].copy()))
+    assert isinstance(plus, lib.made) and isinstance(minus, lib.made)
+    same(np.asarray(plus), powers + powers[::-1])
+    same(np.asarray(minus), powers - powers[::-1])
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------
