@@ -26,7 +26,7 @@ text stands in a cell, it holds for all four doors. [Arrays of other libraries](
 
 - **zero-copy**, **in place**: the kernel works on the caller's own memory, and the caller's own object is returned.
 - **read-only** arrays are those nobody may write: a library's own, shared elements, tensors that autograd follows.
-- **copied**: into an array with the samples last, and back where it is written. A transpose of such an array is used in place.
+- **copied**: into an array with the samples last, and back where it is written. A transpose of one is used in place.
 - Every array argument of every [kernel form](forms.md) given by PyTorch, Warp or JAX gives the
   bits that NumPy's give, at `run` and at `bind`.
 
@@ -58,8 +58,8 @@ def main(record: str, *options: str) -> int:
     if "--write" in options:
         PAGE.write_text(wanted)
     elif not PAGE.is_file() or PAGE.read_text() != wanted:
-        print(f"docs/frameworks.md is not what the tests show; python tools/frameworks_table.py {record} --write renews "
-              "it", file=sys.stderr)
+        print("docs/frameworks.md is not what the tests show; "
+              f"python tools/frameworks_table.py {record} --write renews it", file=sys.stderr)
         return 1
     return 0
 
