@@ -91,6 +91,7 @@ def interop(session: nox.Session) -> None:
     if session.posargs:
         session.run("pytest", *session.posargs, env=cases)
         return
+    WORK.mkdir(exist_ok=True)
     record = WORK / "frameworks.json"
     session.run("pytest", str(tests / "frameworks"), str(tests / "test_interop_properties.py"),
                 env={**cases, "EAGLE_FRAMEWORKS_RECORD": str(record)})
