@@ -160,7 +160,7 @@ def bench(session: nox.Session) -> None:
     """Measure: ``nox -s bench -- calls stream``. The peer, raptor-eagle, has an environment of its own."""
     build_wheels(session)
     install_ours(session, "eagle[hawk]")
-    frameworks = FRAMEWORKS[:1] if "interop" in session.posargs else ()
+    frameworks = [name for name in FRAMEWORKS if "torch" in name and "interop" in session.posargs]
     if frameworks:
         session.install(*frameworks)
     peer = Path(session.create_tmp()) / "peer"

@@ -59,6 +59,9 @@ PyObject* quick_alias(PyObject* object);
 /// An array of numpy over the memory of a view, which it keeps; null with TypeError set.
 PyObject* alias(PyObject* view);
 
+/// Whether autograd follows a tensor: its attribute requires_grad is True.
+bool is_followed(PyObject* object);
+
 /// eagle.interop.frameworks.host_adapter(type of the object), new reference; null with an exception set.
 PyObject* host_adapter(PyObject* object);
 

@@ -102,14 +102,6 @@ bool is_negated(PyObject* object) {
     return answer == Py_True;
 }
 
-/// Whether an attribute of an object is True.
-bool is_true(PyObject* object, PyObject* name) {
-    PyObject* value = PyObject_GetAttr(object, name);
-    if (!value) PyErr_Clear();
-    Py_XDECREF(value);
-    return value == Py_True;
-}
-
 /// A CPU tensor that its type's C functions tell of; empty for anything that needs a closer look.
 std::optional<Buffer> read_exchange(PyObject* object) {
     const dlpack::ExchangeApi* api = exchange_of(Py_TYPE(object));
@@ -332,12 +324,19 @@ std::optional<Buffer> read_quickly(PyObject* object) {
     return on_host(view->buffer) ? std::optional(read_view(view)) : std::nullopt;
 }
 
+bool is_followed(PyObject* object) {
+    PyObject* value = PyObject_GetAttr(object, str_requires_grad);
+    if (!value) PyErr_Clear();
+    Py_XDECREF(value);
+    return value == Py_True;
+}
+
 PyObject* quick_alias(PyObject* object) {
     PyObject* view = nullptr;
     if (Py_IS_TYPE(object, ViewType)) {
         view = Py_NewRef(object);
     } else if (!PyArray_Check(object) && PyObject_HasAttr(reinterpret_cast<PyObject*>(Py_TYPE(object)), str_dlpack) &&
-               !is_true(object, str_requires_grad)) {
+               !is_followed(object)) {
         std::optional<Buffer> buffer = read_exchange(object);
         view = buffer ? make_view(object, std::move(*buffer), 0) : read_closely(object, Py_None, false);
     }

@@ -69,9 +69,15 @@ struct Watched {
     }
     PyArrayObject* array() const { return reinterpret_cast<PyArrayObject*>(object); }
     bool foreign() const { return Py_IS_TYPE(object, ViewType); }
-    /// 1 yes, 0 no, -1 with an exception of the producer set.
+    /// 1 yes, 0 no, -1 with an exception set that is no refusal, such as KeyboardInterrupt.
     int moved() const {
-        if (foreign()) return has_moved(reinterpret_cast<ViewObject*>(object));
+        if (foreign()) {
+            auto* view = reinterpret_cast<ViewObject*>(object);
+            const int moved = writes && is_followed(view->origin) ? 1 : has_moved(view);
+            if (moved >= 0 || !PyErr_ExceptionMatches(PyExc_Exception)) return moved;
+            PyErr_Clear();  // it hands out nothing any more
+            return 1;
+        }
         return PyArray_DATA(array()) != data || PyArray_NBYTES(array()) != bytes ||
                (writes && !PyArray_ISWRITEABLE(array()));
     }

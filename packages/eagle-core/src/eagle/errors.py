@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from types import FrameType
 
 __all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "LayoutError", "LayoutWarning",
            "OutOfBounds", "PerformanceWarning", "REBUILD", "WARNED", "out_of_bounds", "refusal", "shown", "warn"]
@@ -73,9 +74,19 @@ def warn(argument: str, text: str, category: type[Warning]) -> None:
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES:
         frame, level = frame.f_back, level + 1
     site = (frame.f_code.co_filename, frame.f_lineno, argument, category)
-    if site not in WARNED:
+    if site not in WARNED or _is_error(f"{argument} {text}", category, frame):
         warnings.warn(f"{argument} {text}", category, stacklevel=level)
         WARNED.add(site)
+
+
+def _is_error(text: str, category: type[Warning], frame: FrameType) -> bool:
+    """Whether a filter makes an error of a warning."""
+    module = str(frame.f_globals.get("__name__"))
+    for action, message, kind, where, line in warnings.filters:
+        if issubclass(category, kind) and (message is None or message.match(text)) and (
+                where is None or where.match(module)) and line in (0, frame.f_lineno):
+            return action == "error"
+    return False
 
 
 def refusal(door: str, argument: str, found: str, wanted: str, fix: str) -> str:

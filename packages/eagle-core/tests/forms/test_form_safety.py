@@ -142,7 +142,7 @@ def test_what_was_bound_stays_what_it_was() -> None:
             else:
                 plane.resize(plane.size // 2 if change == "shrinks" else plane.size * 50, refcheck=False)
             left = plane.copy()
-            refuses(made.launch, ".launch: ", f"'{name}'", "after it was bound", f"call rebind({name}=...)")
+            refuses(made.launch, ".launch: ", f"'{name}'", "as it was bound", f"call rebind({name}=...)")
             assert plane.tobytes() == left.tobytes()
 
         return refuse

@@ -300,9 +300,10 @@ def test_an_array_without_axes_is_a_number(name: str) -> None:
 def test_tensors_that_are_no_number_of_a_param(torch: Any, jnp: Any) -> None:
     """What a scalar of NumPy is refused for, a tensor is refused for."""
     scale, numbers = deployed(kernels.scale), deployed(plane_kernels.int_params)
-    for odd in (np.bool_(True), torch.tensor(True), jnp.bool_(True), np.complex128(1j), torch.tensor(1j),
-                jnp.complex128(1j)):
+    for odd in (np.bool_(True), torch.tensor(True), jnp.bool_(True), np.complex128(1j)):
         refused(TypeError, "scale(): Param 'a': ", "wanted a number", lambda odd=odd: scale(A, odd, 1.0))
+    for odd in (torch.tensor(1j), jnp.complex128(1j)):
+        refused(BufferRefused, "scale(): Param 'a': ", "wanted a float", lambda odd=odd: scale(A, odd, 1.0))
     for odd in (np.float64(2.5), torch.tensor(2.5), jnp.float64(2.5), np.bool_(True), torch.tensor(True)):
         refused(TypeError, "int_params(): Param 'n': ", "wanted a", lambda odd=odd: numbers(x=A, n=odd, u=1))
     refused(BufferRefused, "scale(): Param 'a': ", "requires grad",
@@ -369,6 +370,18 @@ def test_a_producer_of_dlpack_alone_that_moves(kind: Any) -> None:
     same(y, A * 2)
     bound.rebind(x=x).launch()
     same(y, second * 2)
+
+
+def test_a_bound_output_that_autograd_follows_later(torch: Any) -> None:
+    y = torch.zeros(1000, dtype=torch.float64)
+    bound = deployed(kernels.into).bind(x=A, y=y, a=2.0)
+    y.requires_grad_()
+    with pytest.raises(BufferRefused, match=moved_in("y")):
+        bound.launch()
+    assert not y.any()
+    y.requires_grad_(False)
+    bound.launch()
+    same(y.numpy(), A * 2)
 
 
 def test_an_array_of_jax_that_was_deleted(jnp: Any) -> None:

@@ -171,5 +171,5 @@ class BoundPlan(_core.Launches):
                                         "leads outside the samples", f"samples of 0 to {self.n - 1}",
                                         f"correct its values, or call rebind({name}=...)"))
         raise BufferRefused(refusal(
-            self._door("launch"), slot.what, "an array that moved, changed its shape or became "
-            "read-only after it was bound", "the array as it was bound", f"call rebind({name}=...)"))
+            self._door("launch"), slot.what, "an array that moved, changed its shape, was deleted "
+            "or may no longer be written", "the array as it was bound", f"call rebind({name}=...)"))

@@ -74,8 +74,13 @@ def _example(slot: Slot, n: int | str) -> str:
     return "..."
 
 
-def _array_text(array: Any) -> str:
-    return f"{array.dtype} of shape {tuple(array.shape)}"
+def _array_text(array: np.ndarray[Any, Any]) -> str:
+    return f"{array.dtype} of shape {array.shape}"
+
+
+def _is_array(value: Any) -> bool:
+    """Whether an object is an array of some library, numbers and containers of Python aside."""
+    return hasattr(type(value), "__array_interface__") or detect(value) is not None
 
 
 def _is_followed(value: Any) -> bool:
@@ -113,8 +118,7 @@ def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray
             raise TypeError(refusal(door, what, number, "an array of its cells", "one cell is np.array([x])"))
         raise TypeError(refusal(door, what, number, "an array", f"one sample is {slot.name}={one}"
                                 if slot.is_plane else f"pass {slot.name}={_example(slot, 'n')}"))
-    if value is None or isinstance(value, str | bytes | list | tuple) or not (
-            hasattr(type(value), "__array_interface__") or detect(value)):
+    if value is None or isinstance(value, str | bytes | list | tuple) or not _is_array(value):
         found = "None" if value is None else f"an object of {type(value).__module__}.{type(value).__qualname__}"
         fix = f"pass an array{' or a list of numbers' if lists else ''}"
         if isinstance(value, list | tuple) or hasattr(type(value), "__array__"):
@@ -132,25 +136,27 @@ def _foreign_array(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
     """The array of numpy over the memory of another library's array; its ``base`` is the BufferView of that."""
     what, kind = slot.what, f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
     if device_resident(value):
-        raise TypeError(refusal(door, what, f"an object of {kind} on a device", "an array in host memory", TO_HOST))
+        raise BufferRefused(refusal(door, what, f"a {kind} on a device", "an array in host memory", TO_HOST))
     if slot.writes and _is_followed(value):
         raise BufferRefused(refusal(door, what, f"a {kind} that requires grad", "one that autograd does not follow",
                                     f"pass {slot.name}.detach()"))
     try:
         view = value if isinstance(value, BufferView) else view_for(door, what, value)
-    except (TypeError, BufferRefused):
-        raise
     except Exception as error:
-        raise BufferRefused(refusal(door, what, f"a {kind} that hands out no buffer ({error})", "an array of one",
+        if str(error).startswith(door):
+            raise
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise BufferRefused(refusal(door, what, f"a {kind} that hands out no buffer ({why})", "an array in memory",
                                     "convert it with its own library")) from error
     if view.device[0] not in HOST_DEVICE_TYPES:
-        raise TypeError(refusal(door, what, f"an object of {kind} on a device", "an array in host memory", TO_HOST))
+        raise BufferRefused(refusal(door, what, f"a {kind} on a device", "an array in host memory", TO_HOST))
     if slot.writes and not view.writable:
         adapter = detect(value)
         if adapter is not None and adapter.name == "jax":
             raise BufferRefused(refusal(door, what, "an array of jax, which never changes", "a writable array",
                                         f"pass an array of NumPy, or leave {slot.name}= out where it is returned"))
-        raise BufferRefused(f"{door}: {what}: {kind}: {'; '.join(view.refusals(Requirements(writable=True)))}")
+        raise BufferRefused(f"{door}: {what}: {kind}: {'; '.join(view.refusals(Requirements(writable=True)))}; "
+                            "pass a writable array of your own")
     if view.dtype != slot.dtype.name and not hasattr(np, view.dtype):
         raise BufferRefused(refusal(door, what, view.dtype, str(slot.dtype), f"convert it with its own library to "
                                     f"{slot.dtype}"))
@@ -339,11 +345,12 @@ def uniform_value(door: str, slot: Slot, value: Any) -> float | int:
     if _is_followed(value):
         raise BufferRefused(refusal(door, what, "a tensor that requires grad, which the result would not have",
                                     "a number", f"pass {slot.name}.item()"))
-    ndim: Any = getattr(value, "ndim", 0)
-    if ndim and not isinstance(value, NUMBER):
-        raise BufferRefused(refusal(door, what, _array_text(value), "one number",
-                                    "a value for each sample is a Scalar plane"))
+    if not isinstance(value, NUMBER | np.ndarray) and _is_array(value):
+        value = _foreign_array(door, slot, value)
     if isinstance(value, np.ndarray):
+        if value.ndim:
+            raise BufferRefused(refusal(door, what, _array_text(value), "one number",
+                                        "a value for each sample is a Scalar plane"))
         value = value[()]
     if value is np.ma.masked:
         raise TypeError(refusal(door, what, "a masked value", "a number", "fill it first"))
