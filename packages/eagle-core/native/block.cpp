@@ -28,14 +28,41 @@ bool has_cells_of(const Slot& slot, PyObject* value, bool exact, int order = NPY
 
 /// A plane of the slot: `(n,)`, `(width, n)`, or `(n, width)` over the same bytes.
 bool is_plane_of(const Slot& slot, PyObject* value, bool exact, int64_t* n) {
-    const bool wide = slot.box == Box::Mirror;
+    if (slot.box != Box::Mirror) {
+        if (!has_cells_of(slot, value, exact) || PyArray_NDIM(as_array(value)) != 1) return false;
+        *n = PyArray_DIM(as_array(value), 0);
+        return true;
+    }
+    if (!PyArray_Check(value) || PyArray_NDIM(as_array(value)) != 2) return false;
+    const int samples = PyArray_DIM(as_array(value), 0) == slot.width;  // their axis
+    *n = PyArray_DIM(as_array(value), samples);
+    return PyArray_DIM(as_array(value), 1 - samples) == slot.width &&
+           has_cells_of(slot, value, exact, samples ? NPY_ARRAY_C_CONTIGUOUS : NPY_ARRAY_F_CONTIGUOUS);
+}
+
+/// One sample of the slot, without an axis for it: `()`, `(width,)`, or `(R, C)` of a matrix.
+bool is_head_of(const Slot& slot, PyObject* value, bool exact) {
+    if (!has_cells_of(slot, value, exact)) return false;
     PyArrayObject* array = as_array(value);
-    const bool first = wide && PyArray_Check(value) && PyArray_NDIM(array) == 2 && PyArray_DIM(array, 0) != slot.width;
-    if (!has_cells_of(slot, value, exact, first ? NPY_ARRAY_F_CONTIGUOUS : NPY_ARRAY_C_CONTIGUOUS) ||
-        PyArray_NDIM(array) != 1 + wide || (wide && PyArray_DIM(array, first) != slot.width))
-        return false;
-    *n = PyArray_DIM(array, wide && !first);
-    return true;
+    if (slot.box == Box::Handle) return PyArray_NDIM(array) == 0;
+    if (PyArray_NDIM(array) == 1) return PyArray_DIM(array, 0) == slot.width;
+    return PyArray_NDIM(array) == 2 && slot.dims.size() == 2 && PyArray_DIM(array, 0) == slot.dims[0] &&
+           PyArray_DIM(array, 1) == slot.dims[1];
+}
+
+/// A number that the slot's dtype holds exactly, as an array without axes; null without an exception for another one.
+PyObject* number_array(const Slot& slot, PyObject* value) {
+    constexpr long long kExact =
+        1 << 24;  // integers up to it are exact in every type but the narrowest, which have none
+    int overflow = 0;
+    const long long whole = PyLong_CheckExact(value) ? PyLong_AsLongLongAndOverflow(value, &overflow) : 0;
+    const bool fits = PyFloat_CheckExact(value) ? slot.typenum == NPY_DOUBLE
+                                                : slot.typenum != NPY_BOOL && !overflow && whole <= kExact &&
+                                                      whole >= (slot.typenum == NPY_UINT32 ? 0 : -kExact);
+    PyObject* array = fits ? PyArray_SimpleNew(0, nullptr, slot.typenum) : nullptr;
+    if (array && PyArray_SETITEM(as_array(array), PyArray_BYTES(as_array(array)), value) < 0) Py_CLEAR(array);
+    if (!array) PyErr_Clear();
+    return array;
 }
 
 /// A buffer of the slot: a numpy array of its dtype, C order, and of its shape where it says one.
@@ -142,9 +169,11 @@ bool Block::allocate(std::size_t i) {
     const Slot& slot = (*kernel_->slots)[i];
     npy_intp dims[NPY_MAXDIMS];
     int ndim = 0;
-    for (const int64_t extent : slot.dims) dims[ndim++] = static_cast<npy_intp>(extent);
-    if (slot.box == Box::Rows || slot.box == Box::Mirror) dims[ndim++] = static_cast<npy_intp>(slot.width);
-    if (slot.is_plane() || ndim == 0) dims[ndim++] = static_cast<npy_intp>(n_);
+    const bool matrix = slot.is_plane() && one_ && !slot.dims.empty();
+    if (slot.box == Box::Sink || matrix)
+        for (const int64_t extent : slot.dims) dims[ndim++] = static_cast<npy_intp>(extent);
+    if (slot.box == Box::Rows || (slot.box == Box::Mirror && !matrix)) dims[ndim++] = static_cast<npy_intp>(slot.width);
+    if (slot.is_plane() ? !one_ : ndim == 0) dims[ndim++] = static_cast<npy_intp>(n_);
     planes_[i] = slot.zero ? PyArray_ZEROS(ndim, dims, slot.typenum, 0) : PyArray_SimpleNew(ndim, dims, slot.typenum);
     if (!planes_[i]) return false;
     if (slot.box != Box::Rows) fill(slot, boxes_[i], PyArray_DATA(as_array(planes_[i])), n_);
@@ -187,10 +216,20 @@ bool Block::take(std::size_t i, PyObject* value, bool exact) {
     return true;
 }
 
+/// take() for a plane: also a number that is one sample of an input.
+bool Block::take_plane(std::size_t i, PyObject* value, bool exact) {
+    const Slot& slot = (*kernel_->slots)[i];
+    if (exact && kernel_->lone && slot.box == Box::Handle && !slot.writes &&
+        (PyFloat_CheckExact(value) || PyLong_CheckExact(value)))
+        return (planes_[i] = number_array(slot, value)) != nullptr;
+    return take(i, value, exact);
+}
+
 Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door door, const Cut& cut) {
     const std::vector<Slot>& slots = *kernel_->slots;
     values_ = values;
-    position = std::copy_n(position, slots.size(), position_) - slots.size();  // a producer may call the same door
+    for (std::size_t i = 0; i < slots.size(); ++i) position_[i] = position[i];  // a producer may call the same door
+    position = position_;
     const bool exact = door != Door::Bind;
     bool omitted = false;
     for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -203,10 +242,20 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
                 omitted = true;
                 continue;
             }
-            int64_t n;
-            if (!take(i, values[position[i]], exact) || !is_plane_of(slot, planes_[i], exact, &n) ||
-                (n_ >= 0 && n != n_))
+            int64_t n = 1;
+            PyObject* value = values[position[i]];
+            if (PyArray_CheckExact(value)) [[likely]]
+                Py_INCREF(planes_[i] = value);
+            else if (!take_plane(i, value, exact))
                 return Packed::Unfit;
+            if (!is_plane_of(slot, planes_[i], exact, &n)) [[unlikely]] {
+                if (!exact || !kernel_->lone || !is_head_of(slot, planes_[i], exact) || (n_ >= 0 && !one_))
+                    return Packed::Unfit;
+                one_ = true;
+            } else if (one_) {
+                return Packed::Unfit;
+            }
+            if (n_ >= 0 && n != n_) return Packed::Unfit;
             n_ = n;
             fill(slot, box, PyArray_DATA(as_array(planes_[i])), n);
         } else if (slot.box == Box::Companion) {
@@ -281,8 +330,13 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
 bool Block::deliver() {
     PyObject* adapter = nullptr;
     bool done = true;
-    for (std::size_t i = 0; foreign_ && done && i < kernel_->slots->size(); ++i) {
+    for (std::size_t i = 0; (foreign_ || one_) && done && i < kernel_->slots->size(); ++i) {
         if (!(*kernel_->slots)[i].result || position_[i] >= 0) continue;
+        if (!foreign_) {
+            planes_[i] = PyArray_Return(as_array(planes_[i]));
+            done = planes_[i] != nullptr;
+            continue;
+        }
         if (!adapter && !(adapter = host_adapter(foreign_))) return false;
         PyObject* made = PyObject_CallMethod(adapter, "from_numpy", "O", planes_[i]);
         done = made != nullptr;
@@ -409,7 +463,9 @@ bool Block::intact(std::size_t* moved) const {
         const bool alike =
             slot.box == Box::Companion ? has_cells_of(slot, planes_[i], false) && PyArray_NBYTES(array) == box.cell
             : slot.is_buffer()         ? is_buffer_of(slot, planes_[i], false) && PyArray_NBYTES(array) == box.cell
-                               : is_plane_of(slot, planes_[i], false, &n) && n == (slot.box == Box::Cell ? 1 : n_);
+            : one_ && slot.is_plane()
+                ? is_head_of(slot, planes_[i], false)
+                : is_plane_of(slot, planes_[i], false, &n) && n == (slot.box == Box::Cell ? 1 : n_);
         const void* packed = slot.box == Box::Mirror || slot.box == Box::Matrix ? box.mirror.data : box.handle.data;
         if (!alike || PyArray_DATA(array) != packed ||
             (slot.box == Box::Table && slot.cell != 0 && !leads_inside(slot, array, n_))) {

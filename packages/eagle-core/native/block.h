@@ -59,7 +59,8 @@ public:
     /// What run() does before and behind the launch.
     void begin() const;
     eagle_status finish() const;
-    /// Makes arrays of the caller's framework of the results that were left out. false with an exception set.
+    /// Makes arrays of the caller's framework of the results that were left out, of one number numpy's scalar. false
+    /// with an exception set.
     bool deliver();
     /// New reference: {name: plane} of the results; the plane itself where `alone` and it is the only one.
     PyObject* results(bool alone) const;
@@ -74,6 +75,7 @@ private:
     void finish(const Reduction& reduction, T* out) const;
     bool unfit_overlap() const;
     bool take(std::size_t i, PyObject* value, bool exact);
+    bool take_plane(std::size_t i, PyObject* value, bool exact);
     bool allocate(std::size_t i);
     bool allocate_scratch();
     /// Whether slot i is a companion of the block's own.
@@ -83,6 +85,7 @@ private:
     int64_t n_;
     PyObject* const* values_ = nullptr;
     PyObject* foreign_ = nullptr;  ///< borrowed: one of the values that are no arrays of numpy
+    bool one_ = false;             ///< one sample, given without an axis for it
     BoxStorage inline_boxes_[kInline];
     const void* inline_params_[kInline];
     PyObject* inline_planes_[kInline];

@@ -271,15 +271,15 @@ bool read_reductions(KernelObject* kernel, PyObject* reductions) {
 }
 
 PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"name", "backend", "entry",  "slots",      "keepalive", "serial", "aliasable",
-                                  "live", "lanes",   "stride", "reductions", "folds",     nullptr};
+    static const char* names[] = {"name", "backend", "entry", "slots",  "keepalive",  "serial", "aliasable",
+                                  "lone", "live",    "lanes", "stride", "reductions", "folds",  nullptr};
     PyObject *name, *backend, *slots, *keepalive, *reductions = nullptr, *folds = nullptr;
     unsigned long long entry;
-    int serial, aliasable;
+    int serial, aliasable, lone = 0;
     long long live = -1, lanes = 1, stride = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOKO!Opp|LLLO!O!:Kernel", const_cast<char**>(names), &name,
-                                     &backend, &entry, &PyTuple_Type, &slots, &keepalive, &serial, &aliasable, &live,
-                                     &lanes, &stride, &PyTuple_Type, &reductions, &PyTuple_Type, &folds))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOKO!Opp|pLLLO!O!:Kernel", const_cast<char**>(names), &name,
+                                     &backend, &entry, &PyTuple_Type, &slots, &keepalive, &serial, &aliasable, &lone,
+                                     &live, &lanes, &stride, &PyTuple_Type, &reductions, &PyTuple_Type, &folds))
         return nullptr;
     if (live < -1 || live >= PyTuple_GET_SIZE(slots) || lanes < 1 || stride < 1) {
         PyErr_Format(PyExc_ValueError, "_core.Kernel: live %lld, lanes %lld, stride %lld", live, lanes, stride);
@@ -303,6 +303,7 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     kernel->live = live;
     kernel->box = {lanes, stride};
     kernel->aliasable = aliasable;
+    kernel->lone = lone;
     Py_INCREF(kernel->name = name);
     Py_INCREF(kernel->backend = backend);
     Py_INCREF(kernel->keepalive = keepalive);

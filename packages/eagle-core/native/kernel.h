@@ -49,9 +49,10 @@ struct Slot {
     bool writes;    ///< the kernel writes the plane
     bool result;    ///< run() returns the plane
     bool zero;      ///< an omitted plane starts at zero (else it is wholly written)
-    bool run_omits;             ///< run() may leave it out
-    bool call_omits;            ///< the call form may leave it out
-    std::vector<int64_t> dims;  ///< the shape of a Sink, -1 where any extent serves; empty: any shape
+    bool run_omits;   ///< run() may leave it out
+    bool call_omits;  ///< the call form may leave it out
+    std::vector<int64_t>
+        dims;  ///< the shape of a Sink, -1 where any extent serves, empty: any shape; of a matrix (R, C)
 
     bool is_plane() const { return box == Box::Handle || box == Box::Mirror; }
     /// Whether it can be made from the samples alone: of a Sink only where the shape is known.
@@ -142,6 +143,7 @@ struct KernelObject {
     ThreadBox box;
     bool serial;     ///< one ascending range on one thread
     bool aliasable;  ///< an input may be the very array of the output
+    bool lone;       ///< run() and the call form take one sample without an axis for it
     std::vector<Slot>* slots;
     std::vector<Reduction>* reductions;
     std::vector<Fold>* folds;

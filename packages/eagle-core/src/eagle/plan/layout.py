@@ -142,7 +142,7 @@ def read_shape(door: str, lanes: Lanes, slot: Slot, shape: tuple[int, ...], axis
 def with_samples_last(slot: Slot, array: np.ndarray[Any, Any], reading: Reading) -> np.ndarray[Any, Any]:
     """A view of a plane with the samples on its last axis, component-major where its memory is."""
     if reading.first:
-        array = np.moveaxis(array, 0, -1)
+        array = array.transpose(*range(1, array.ndim), 0)
     if array.flags.c_contiguous:
         return array.reshape(slot.shape(reading.n))
     return array[..., None] if reading.one else array

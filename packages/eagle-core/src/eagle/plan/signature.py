@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ _MADE = (Use.COUNT, Use.WORD, Use.MIX, Use.ROWS, Use.COMPANION, Use.BETWEEN)
 _OWN = (Use.COUNT, Use.ROWS, Use.BETWEEN)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Slot:
     """One entry of ``arg_spec``, resolved; or the cell of a reduction."""
 
@@ -94,7 +95,7 @@ class Slot:
     like: str | None = None  #: a sink that has the shape of another plane
     kept: tuple[bool, ...] | None = None  #: a compact matrix: the lane axes it varies along, () when not known
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """What the author of the kernel wrote: "Scalar", "Table"; an "output" is only written, a "Mutable" goes on from
         what it holds."""
@@ -108,39 +109,41 @@ class Slot:
             return _DECLARED[self.role]
         return "Mutable" if self.reads_prior or self.use is Use.SINK else "output"
 
-    @property
+    @cached_property
     def what(self) -> str:
         """The slot as messages name it."""
         return f"{self.kind} {self.name!r}"
 
-    @property
+    @cached_property
     def is_plane(self) -> bool:
         return self.use is Use.SAMPLES
 
-    @property
+    @cached_property
     def is_array(self) -> bool:
         """What the caller gives as an array."""
         return self.use not in (Use.NUMBER, *_OWN)
 
-    @property
+    @cached_property
     def is_uniform(self) -> bool:
         return self.use is Use.NUMBER
 
-    @property
+    @cached_property
     def is_output(self) -> bool:
         """Whether run returns it."""
         return self.role in roles.OUTPUTS or self.use in (Use.SINK, Use.CELL)
 
-    @property
+    @cached_property
     def is_word(self) -> bool:
         return self.use is Use.WORD
 
-    @property
+    @cached_property
     def dims(self) -> tuple[int, ...]:
-        """The shape of a buffer with named axes, -1 for each extent that a call says."""
+        """The shape of a buffer with named axes, -1 for each extent that a call says; of a matrix (R, C)."""
+        if self.use is Use.SAMPLES:
+            return self.matrix or ()
         return () if self.axes is None else (*self.payload, *(extent or -1 for _, extent in self.axes))
 
-    @property
+    @cached_property
     def head(self) -> tuple[int, ...]:
         """The axes before those of the samples."""
         return () if self.box is Box.HANDLE else (self.width,)

@@ -342,6 +342,8 @@ def word_plane(door: str, slot: Slot, value: Any) -> Any:
 def uniform_value(door: str, slot: Slot, value: Any) -> float | int:
     """A number the slot passes by value."""
     what = slot.what
+    if type(value) is float and slot.dtype == np.float64:
+        return value
     if _is_followed(value):
         raise BufferRefused(refusal(door, what, "a tensor that requires grad, which the result would not have",
                                     "a number", f"pass {slot.name}.item()"))
@@ -385,6 +387,8 @@ def _is_infinite(value: Any) -> bool:
 
 
 def _overflows(number: float, slot: Slot) -> bool:
+    if slot.dtype == np.float64:
+        return False
     with np.errstate(over="ignore"):
         return bool(np.isfinite(number) and not np.isfinite(slot.dtype.type(number)))
 
