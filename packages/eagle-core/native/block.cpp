@@ -332,13 +332,9 @@ bool Block::deliver() {
     bool done = true;
     for (std::size_t i = 0; (foreign_ || one_) && done && i < kernel_->slots->size(); ++i) {
         if (!(*kernel_->slots)[i].result || position_[i] >= 0) continue;
-        if (!foreign_) {
-            planes_[i] = PyArray_Return(as_array(planes_[i]));
-            done = planes_[i] != nullptr;
-            continue;
-        }
-        if (!adapter && !(adapter = host_adapter(foreign_))) return false;
-        PyObject* made = PyObject_CallMethod(adapter, "from_numpy", "O", planes_[i]);
+        if (foreign_ && !adapter && !(adapter = host_adapter(foreign_))) return false;
+        PyObject* made = adapter ? PyObject_CallMethod(adapter, "from_numpy", "O", planes_[i]) : Py_NewRef(planes_[i]);
+        if (made && PyArray_CheckExact(made)) made = PyArray_Return(as_array(made));
         done = made != nullptr;
         if (done) Py_SETREF(planes_[i], made);
     }

@@ -229,7 +229,8 @@ def test_the_first_sample_is_found(data: st.DataObject, n: int, parts: int) -> N
 @settings(max_examples=100, deadline=None)
 @given(data=st.data(), n=st.integers(0, 200), parts=st.integers(1, 4))
 def test_checked_launches_give_the_same_bits(data: st.DataObject, n: int, parts: int) -> None:
-    floats = hnp.arrays(np.float64, n, elements=st.floats(width=64))
+    # The payload that a sum of two NaNs has is neither NumPy's promise nor the kernel's.
+    floats = hnp.arrays(np.float64, n, elements=st.floats(width=64, allow_nan=False))
     x, y = data.draw(floats), data.draw(floats)
     i = data.draw(hnp.arrays(np.int64, n, elements=st.integers(0, max(n - 1, 0))))
     v = data.draw(hnp.arrays(np.float64, (3, n), elements=st.floats(-1e3, 1e3)))

@@ -62,7 +62,8 @@ def host_free(ptr: int) -> None: ...
 class Kernel:
     def __new__(cls, name: str, backend: Backend, entry: int,
                 slots: tuple[tuple[str, str, int, int, int, int, bool, bool, bool, bool, bool, tuple[int, ...]], ...],
-                keepalive: object, serial: bool, aliasable: bool, lone: bool = False, live: int = -1, lanes: int = 1, stride: int = 1,
+                keepalive: object, serial: bool, aliasable: bool, lone: bool = False, live: int = -1,
+                lanes: int = 1, stride: int = 1,
                 reductions: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...] = (),
                 folds: tuple[tuple[int, int, int], ...] = ()) -> Kernel: ...
 

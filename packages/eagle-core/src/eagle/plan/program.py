@@ -44,7 +44,8 @@ class Kernels:
             entry=plugin.host_entry, slots=tuple(_packed(slot, results.get(slot.name)) for slot in slots),
             keepalive=(plugin, getattr(plugin, "_keepalive", ())),
             serial=plugin.exec_access == "cross_sample_write", aliasable=self._signature.aliasable,
-            lone=self._signature.lanes == Lanes(), live=live[0] if live else -1, lanes=stage.box[0], stride=stage.box[1],
+            lone=self._signature.lanes == Lanes(), live=live[0] if live else -1,
+            lanes=stage.box[0], stride=stage.box[1],
             reductions=tuple((_OPS[cell.op], tuple(at[name] for name in cell.planes()),
                               tuple(at[name] for name in cell.lost())) for cell in stage.cells),
             folds=tuple((at[companion], at[sink], stage.folds[sink])
