@@ -114,27 +114,27 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     own, made = (call.own, call.made) if call else ({}, {})
     check_layout(door, layout)
     plain, axes = unmarked(door, given)
-    all = Arguments(plain | own, frozenset(own), made=dict(made))
-    all.extents = read_extents(door, signature, plain)
+    args = Arguments(plain | own, frozenset(own), made=dict(made))
+    args.extents = read_extents(door, signature, plain)
     values.check_names(door, signature, plain, mode)
-    all.packed = _read(door, signature, plain, mode)
-    all.slots = {slot.name: _typed(slot, all.packed.get(slot.name)) for slot in signature.arguments}
-    for name, array in all.packed.items():
-        if isinstance(array, np.ndarray) and name in all.given and values.is_over(array, all.given[name]):
-            all.memory[name] = array
+    args.packed = _read(door, signature, plain, mode)
+    args.slots = {slot.name: _typed(slot, args.packed.get(slot.name)) for slot in signature.arguments}
+    for name, array in args.packed.items():
+        if isinstance(array, np.ndarray) and name in args.given and values.is_over(array, args.given[name]):
+            args.memory[name] = array
     again = n is not None and mode == "bind"
-    all.n = _settle_planes(door, signature, all, axes, layout, mode, n)
-    for slot in all.slots.values():
-        if slot.name in all.packed and not slot.is_plane and slot.is_array and not slot.is_word:
-            _check_buffer(door, signature, slot, all, again)
-            all.sizes[slot.name] = all.packed[slot.name].nbytes
-    _share_nothing(door, signature, all, mode)
+    args.n = _settle_planes(door, signature, args, axes, layout, mode, n)
+    for slot in args.slots.values():
+        if slot.name in args.packed and not slot.is_plane and slot.is_array and not slot.is_word:
+            _check_buffer(door, signature, slot, args, again)
+            args.sizes[slot.name] = args.packed[slot.name].nbytes
+    _share_nothing(door, signature, args, mode)
     if mode != "bind":
-        _make(door, signature, all)
-    for slot in all.slots.values():
-        if slot.like in all.made and slot.name in plain:  # a companion beside a sink that was left out
-            _check_buffer(door, signature, slot, all, again)
-    return all
+        _make(door, signature, args)
+    for slot in args.slots.values():
+        if slot.like in args.made and slot.name in plain:  # a companion beside a sink that was left out
+            _check_buffer(door, signature, slot, args, again)
+    return args
 
 
 def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) -> dict[str, Any]:
@@ -165,41 +165,38 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) 
     return packed
 
 
-def _settle_planes(door: str, signature: Signature, all: Arguments, axes: Mapping[str, str], layout: str | None,
+def _settle_planes(door: str, signature: Signature, args: Arguments, axes: Mapping[str, str], layout: str | None,
                    mode: str, n: int | None) -> int:
     """Put every plane among `packed` as the kernel takes it, and say how many samples there are."""
-    planes = [slot for slot in all.slots.values() if slot.is_plane and slot.name in all.packed]
-    shapes = {slot.name: all.packed[slot.name].shape for slot in planes}
-    all.readings = {slot.name: read_shape(door, signature.lanes, slot, shapes[slot.name], axes.get(slot.name), layout)
+    planes = [slot for slot in args.slots.values() if slot.is_plane and slot.name in args.packed]
+    shapes = {slot.name: args.packed[slot.name].shape for slot in planes}
+    args.readings = {slot.name: read_shape(door, signature.lanes, slot, shapes[slot.name], axes.get(slot.name), layout)
                     for slot in planes}
-    all.one = check_mixture(door, shapes, all.readings)
-    found = [(slot, all.readings[slot.name].n) for slot in sorted(planes, key=lambda slot: slot.is_output)]
+    args.one = check_mixture(door, shapes, args.readings)
+    found = [(slot, args.readings[slot.name].n) for slot in sorted(planes, key=lambda slot: slot.is_output)]
     if len(signature.lanes.axes) > 1:
         found.sort(key=lambda plane: -plane[1])  # one that is too short was meant to be broadcast
-    n = total_samples(door, signature, found, all.extents, n, "as bound" if mode == "bind"
+    n = total_samples(door, signature, found, args.extents, n, "as bound" if mode == "bind"
                       else "as the other planes tell")
     for slot in planes:
-        array, reading = all.packed[slot.name], all.readings[slot.name]
+        array, reading = args.packed[slot.name], args.readings[slot.name]
         theirs = with_samples_last(slot, array, reading)
         if not reading.first or (theirs.flags.c_contiguous and theirs.flags.aligned):
             ordered = values.in_order(door, slot, theirs, copies=mode != "bind" and not slot.writes)
             if ordered is not theirs:
-                all.memory.pop(slot.name, None)
+                args.memory.pop(slot.name, None)
             itself = ordered is theirs and not reading.first and array.shape == slot.shape(n)
-            all.packed[slot.name] = array if itself else ordered.reshape(slot.shape(n))
+            args.packed[slot.name] = array if itself else ordered.reshape(slot.shape(n))
             continue
-        if isinstance(all.given[slot.name], list | tuple):
+        if isinstance(args.given[slot.name], list | tuple):
             raise LayoutError(refusal(door, slot.what, f"a list of shape {array.shape}", f"shape {slot.shape(n)}",
                                       f"pass np.array({slot.name})"))
         if slot.writes and overlaps_itself(theirs):
             raise BufferRefused(refusal(door, slot.what, f"strides {array.strides} for shape {array.shape}, whose "
                                         "elements share memory", "a writable array", "pass an array of your own"))
-        warn(f"{door}: {slot.what}", f"of shape {array.shape} is sample-major, so that it is not used in place: each "
-             f"{'launch' if mode == 'bind' else 'call'} copies it into one of shape {slot.shape(n)}"
-             f"{' and back' if slot.writes else ''}. Pass np.ascontiguousarray(np.moveaxis({slot.name}, 0, -1)), or "
-             f"keep it in memory of that shape: np.empty({slot.shape(n)}).T", LayoutWarning)
-        all.packed[slot.name] = np.empty(slot.shape(n), slot.dtype)
-        all.copies[slot.name] = array
+        warn(f"{door}: {slot.what}", _copy_text(slot, array, n, mode), LayoutWarning)
+        args.packed[slot.name] = np.empty(slot.shape(n), slot.dtype)
+        args.copies[slot.name] = array
     return n
 
 
@@ -210,10 +207,20 @@ def _typed(slot: Slot, value: Any) -> Slot:
     return replace(slot, dtype=value.dtype)
 
 
-def _check_buffer(door: str, signature: Signature, slot: Slot, all: Arguments, again: bool) -> None:
+def _copy_text(slot: Slot, array: np.ndarray[Any, Any], n: int, mode: str) -> str:
+    """What a LayoutWarning says of a plane, behind its name."""
+    native = slot.shape(n) if array.ndim == 2 else (*array.shape[1:], n)
+    keep = f"np.empty({native}).T" if array.ndim == 2 else f"np.moveaxis(np.empty({native}), -1, 0)"
+    fresh = "" if slot.writes else f"Pass np.ascontiguousarray(np.moveaxis({slot.name}, 0, -1)), or keep"
+    return (f"of shape {array.shape} is sample-major, so zero-copy is lost: each "
+            f"{'launch' if mode == 'bind' else 'call'} copies it into one of shape {slot.shape(n)}"
+            f"{' and back' if slot.writes else ''}. {fresh or 'Keep'} it in memory of shape {native}: {keep}")
+
+
+def _check_buffer(door: str, signature: Signature, slot: Slot, args: Arguments, again: bool) -> None:
     """Refuse a buffer that is not as long as the kernel needs it, `again` where it takes the place of a bound one; a
     flat table gets its axes."""
-    packed, extents, n = all.packed, all.extents, all.n
+    packed, extents, n = args.packed, args.extents, args.n
     array, what = packed[slot.name], slot.what
     shape = buffer_shape(door, signature, slot, packed, extents, n)
     if shape is not None and array.shape != shape:
@@ -251,41 +258,41 @@ def _check_buffer(door: str, signature: Signature, slot: Slot, all: Arguments, a
                                  "sort the samples by branch and pass where each branch begins"))
 
 
-def _share_nothing(door: str, signature: Signature, all: Arguments, mode: str) -> None:
+def _share_nothing(door: str, signature: Signature, args: Arguments, mode: str) -> None:
     """Refuse arrays that share bytes; run reads a copy of an input that is the very array of an output."""
-    memory = {name: all.packed[name] for name, slot in all.slots.items() if slot.is_array and name in all.packed}
-    memory |= all.copies
-    for name in values.check_overlap(door, tuple(all.slots.values()), signature.aliasable, memory, all.copies):
+    memory = {name: args.packed[name] for name, slot in args.slots.items() if slot.is_array and name in args.packed}
+    memory |= args.copies
+    for name in values.check_overlap(door, tuple(args.slots.values()), signature.aliasable, memory, args.copies):
         if mode == "bind":
             raise BufferRefused(refusal(door, f"{name!r}", "an array that is also an output", "a separate array",
                                         "the kernel may write a sample before it has read all of it"))
         warn(f"{door}: {name!r}", "is also an output; the kernel reads a copy of it. Pass a separate output",
              PerformanceWarning)
-        all.packed[name] = all.packed[name].copy()
-        all.memory.pop(name, None)
+        args.packed[name] = args.packed[name].copy()
+        args.memory.pop(name, None)
 
 
-def _made_shape(door: str, signature: Signature, slot: Slot, all: Arguments) -> tuple[int, ...]:
+def _made_shape(door: str, signature: Signature, slot: Slot, args: Arguments) -> tuple[int, ...]:
     """The shape of a buffer that is left out. LayoutError where only the caller can know it."""
-    shape = buffer_shape(door, signature, slot, all.packed, all.extents, all.n)
+    shape = buffer_shape(door, signature, slot, args.packed, args.extents, args.n)
     if shape is None and not slot.start:
         raise LayoutError(refusal(door, slot.what, "nothing", "an array: its length is not declared",
                                   f"pass {slot.name}=np.zeros(...)"))
-    return shape or (all.n,)
+    return shape or (args.n,)
 
 
-def _make(door: str, signature: Signature, all: Arguments) -> None:
+def _make(door: str, signature: Signature, args: Arguments) -> None:
     """Make the outputs and the mask that were left out, also among `packed`."""
-    for slot in all.slots.values():
-        if slot.name in all.packed or not (slot.is_output or slot.is_plane):
+    for slot in args.slots.values():
+        if slot.name in args.packed or not (slot.is_output or slot.is_plane):
             continue
         if slot.is_plane:
-            shape: tuple[int, ...] = (*slot.head, *signature.lanes.shape(all.n))
+            shape: tuple[int, ...] = (*slot.head, *signature.lanes.shape(args.n))
         else:
-            shape = _made_shape(door, signature, slot, all)
+            shape = _made_shape(door, signature, slot, args)
         array = (np.zeros if slot.zero else np.empty)(shape, slot.dtype)
-        all.made[slot.name] = array
-        all.packed[slot.name] = array.reshape(slot.shape(all.n)) if slot.is_plane else array
-    if all.made:
-        all.origin = origin(door, {name: all.given[name] for name, slot in all.slots.items()
-                                   if slot.is_array and name in all.given})
+        args.made[slot.name] = array
+        args.packed[slot.name] = array.reshape(slot.shape(args.n)) if slot.is_plane else array
+    if args.made:
+        args.origin = origin(door, {name: args.given[name] for name, slot in args.slots.items()
+                                   if slot.is_array and name in args.given})
