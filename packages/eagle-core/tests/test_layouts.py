@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -345,6 +346,21 @@ def test_a_moved_array_is_refused_at_the_next_launch() -> None:
     with pytest.raises(BufferRefused, match="advance.launch: Vector 'v': found an array that moved"):
         bound.launch()
     assert (x == 1.0 + V).all()
+
+
+@pytest.mark.filterwarnings("ignore::eagle.LayoutWarning")
+def test_a_launch_with_copies_allocates_nothing() -> None:
+    bound = eagle.deploy(kernels.advance).bind(v=np.ones((1000, 3)), x=np.zeros((1000, 3)), dt=1.0)
+    bound.launch()
+    tracemalloc.start()
+    try:
+        start = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        for _ in range(20):
+            bound.launch()
+        assert tracemalloc.get_traced_memory()[1] - start < 1000  # a copy of either plane takes 24 000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.smoke
