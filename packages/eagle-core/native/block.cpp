@@ -322,9 +322,19 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
             return Packed::Error;
         }
     }
-    std::size_t moved;
-    if (foreign_ && !intact(&moved)) return Packed::Unfit;  // by the code of a producer that was asked later
+    if (foreign_ && !unmoved()) return Packed::Unfit;  // by the code of a producer that was asked later
     return unfit_overlap() ? Packed::Unfit : Packed::Yes;
+}
+
+bool Block::unmoved() const {
+    std::size_t moved;
+    for (std::size_t i = 0; i < kernel_->slots->size(); ++i) {
+        PyObject* base = planes_[i] && position_[i] >= 0 ? PyArray_BASE(as_array(planes_[i])) : nullptr;
+        if (!base || !Py_IS_TYPE(base, ViewType)) continue;
+        const auto* view = reinterpret_cast<const ViewObject*>(base);
+        if (is_read_quickly(view) && moved_quietly(view)) return false;
+    }
+    return intact(&moved);
 }
 
 bool Block::deliver() {

@@ -7,7 +7,6 @@ import os
 import threading
 import tracemalloc
 import warnings
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -256,8 +255,8 @@ def test_layout_is_for_what_is_open() -> None:
 
 
 @pytest.mark.parametrize(("value", "fact"), [
-    (samples_last(V), r"shape \(7, 3\), marked as samples_last, wanted shape \(3, N\); mark it as samples_first"),
-    (samples_first(V.T), r"shape \(3, 7\), marked as samples_first, wanted shape \(N, 3\); mark it as samples_last"),
+    (samples_last(V), r"shape \(7, 3\), marked as samples_last, wanted shape \(3, n\); mark it as samples_first"),
+    (samples_first(V.T), r"shape \(3, 7\), marked as samples_first, wanted shape \(n, 3\); mark it as samples_last"),
     (samples_first(samples_last(SQUARE)), r"markers that say \['first', 'last'\]"),
     (SimpleNamespace(__raptor_samples_axis__="middle", array=V), r"markers that say \['middle'\]"),
 ])
@@ -297,8 +296,15 @@ def test_rebind_keeps_what_layout_said() -> None:
 def test_lists_are_component_major() -> None:
     double = eagle.deploy(kernels.named)
     assert double.run(v=V.T.tolist(), x=[0.0] * 7, a=1.0)["moved"].tolist() == V.T.tolist()
-    with pytest.raises(LayoutError, match=r"'v': found a list of shape \(7, 3\), wanted shape \(3, 7\); pass np.array"):
+    with pytest.raises(LayoutError, match=r"'v': found a list of shape \(7, 3\) with its samples first.*np.array"):
         double.run(v=V.tolist(), x=[0.0] * 7, a=1.0)
+    for call in ({"v": SQUARE.tolist(), "layout": "samples_first"}, {"v": samples_first(SQUARE.tolist())}):
+        with pytest.raises(LayoutError, match="'v': found a list of shape .* with its samples first") as caught:
+            double.run(x=[0.0] * 3, a=1.0, **call)
+        call["v"] = eval(str(caught.value).rpartition("; pass ")[2], {"np": np, "eagle": eagle, "v": SQUARE.tolist()})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LayoutWarning)
+            assert (double.run(x=[0.0] * 3, a=1.0, **call)["moved"] == SQUARE.T).all()
 
 
 @pytest.mark.filterwarnings("ignore::eagle.LayoutWarning", "ignore::eagle.PerformanceWarning")
@@ -399,60 +405,3 @@ def test_lanes_of_a_grid() -> None:
     assert plan.run(x=x, v=samples_first(v)).tobytes() == expected.tobytes()
     with pytest.raises(LayoutError, match=r"'v': found shape \(8, 2\)"):
         plan.run(x=x, v=np.ones((8, 2)))  # not one vector a column: that is (2, 8)
-
-
-class Producer:
-    """An array by DLPack, whose author's code runs each time it is read."""
-
-    __dlpack_device__ = staticmethod(np.ones(1).__dlpack_device__)
-
-    def __init__(self, array: np.ndarray[Any, Any], action: Callable[[], object]) -> None:
-        self.array, self.action = array, action
-        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
-
-    def __dlpack__(self, **kw: Any) -> Any:
-        self.action()
-        return self.array.__dlpack__(**kw)
-
-
-@pytest.mark.smoke
-def test_a_filter_that_moves_a_plane() -> None:
-    for door in ("run", "bind"):
-        v, m = np.ones((7, 2)), np.ones((7, 6))
-        outputs = {"scaled": np.empty((6, 7)), "moved": np.empty((2, 7)), "norm": np.empty(7)} if door == "bind" else {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("always")
-            warnings.showwarning = lambda *args, **kw: v.resize((700, 200), refcheck=False)  # noqa: B023
-            with pytest.raises(BufferRefused, match="'v': found an array that moved while it was checked"):
-                getattr(eagle.deploy(layout_kernels.turn), door)(v=v, m=m, a=1.0, **outputs)
-
-
-@pytest.mark.smoke
-def test_a_producer_that_moves_another_plane() -> None:
-    """Its code runs in the middle of a call, when planes before it were read already."""
-    x = np.ones(7)
-    y = Producer(np.ones(7), lambda: x.resize(70_000, refcheck=False))
-    with pytest.raises(LayoutError, match="'y': found 7 samples, wanted 70000, as 'x' has"):
-        eagle.deploy(kernels.sum_difference).run(x=x, y=y)
-    bound = eagle.deploy(kernels.sum_difference).bind(x=x, y=np.ones(70_000), out0=np.empty(70_000),
-                                                      out1=np.empty(70_000))
-    moving = Producer(np.ones(70_000), lambda: None)
-    bound.rebind(y=moving)
-    moving.action = lambda: x.resize(9, refcheck=False)
-    with pytest.raises(BufferRefused, match="Scalar 'x': found an array that moved"):
-        bound.launch()
-
-
-@pytest.mark.smoke
-def test_a_producer_that_calls_the_same_plan() -> None:
-    plan = eagle.deploy(kernels.sum_difference)
-    x = np.arange(3.0)
-
-    def again() -> None:
-        for names in ({"x": x, "y": x}, {"y": x, "x": x}, {"y": x, "x": x, "out0": np.zeros(3)},
-                      {"out1": np.zeros(3), "y": x, "x": x}, {"out0": np.zeros(3), "y": x, "x": x}):
-            assert plan.run(**names)["out0"].tolist() == [0.0, 2.0, 4.0]
-
-    out = np.zeros(3)
-    got = plan.run(y=Producer(np.ones(3), again), out1=out, x=x)
-    assert got["out0"].tolist() == [1.0, 2.0, 3.0] and got["out1"] is out and out.tolist() == [-1.0, 0.0, 1.0]

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from eagle.errors import BufferRefused, LayoutError, LayoutWarning, PerformanceWarning, refusal, shown, warn
+from eagle.interop.buffer import view_of
 from eagle.interop.frameworks import Adapter, origin
 from eagle.plan import values
+from eagle.plan.advice import without_copy
 from eagle.plan.broadcast import Broadcast
 from eagle.plan.lanes import buffer_shape, read_extents, table_view, total_samples
 from eagle.plan.layout import (
@@ -27,7 +29,7 @@ from eagle.plan.layout import (
 )
 from eagle.plan.signature import ONE_VALUE, Box, Lanes, Signature, Slot, Use
 
-__all__ = ["Arguments", "settle"]
+__all__ = ["Arguments", "moved_while_checked", "settle"]
 
 
 @dataclass(slots=True)
@@ -44,6 +46,8 @@ class Arguments:
     slots: dict[str, Slot] = field(default_factory=dict)
     #: where the caller's own arrays are, in their memory order; not those that were converted
     memory: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    #: the address, shape and strides that the caller's arrays of NumPy had when they were read
+    places: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     readings: dict[str, Reading] = field(default_factory=dict)  #: of the planes that were given
     made: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)  #: outputs the caller left out
     origin: Adapter | None = None  #: whose arrays those become
@@ -58,14 +62,11 @@ class Arguments:
         """
         watched: list[tuple[str, Any, bool]] = []
         for name, array in self.memory.items():
-            packed, given, view = self.packed[name], self.given[name], values.view_of(array)
-            if packed is given:
+            given, view = self.given[name], view_of(array)
+            if self.packed[name] is given:
                 continue
-            moved = packed.size != array.size if name in self.copies else (
-                view is None and packed.ctypes.data != np.asarray(given).ctypes.data)
-            if moved:
-                raise BufferRefused(refusal(door, self.slots[name].what, "an array that moved while it was checked",
-                                            "one that stays where it is", "change it between calls"))
+            if view is None and _place(given) != self.places[name]:
+                raise moved_while_checked(door, self.slots[name])
             watched.append((name, view or given, self.slots[name].writes))
         return tuple(watched)
 
@@ -105,11 +106,12 @@ class Arguments:
 
 
 def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: str | None, mode: str,
-           n: int | None = None, call: Broadcast | None = None) -> Arguments:
+           n: int | None = None, call: Broadcast | None = None, known: Collection[str] = ()) -> Arguments:
     """Check and convert the arguments of a call.
 
     `mode` is "run" or "call", which convert and allocate, or "bind", which takes arrays as they are. `n` fixes the
-    samples; `call` says what is given in another shape than the caller's. Raises as :meth:`Plan.run` says.
+    samples; `call` says what is given in another shape than the caller's; of what is `known` nobody is warned. Raises
+    as :meth:`Plan.run` says.
     """
     own, made = (call.own, call.made) if call else ({}, {})
     check_layout(door, layout)
@@ -117,13 +119,14 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     args = Arguments(plain | own, frozenset(own), made=dict(made))
     args.extents = read_extents(door, signature, plain)
     values.check_names(door, signature, plain, mode)
-    args.packed = _read(door, signature, plain, mode)
+    args.packed = _read(door, signature, plain, mode, args.places)
+    args.places |= {name: _place(value) for name, value in own.items() if isinstance(value, np.ndarray)}
     args.slots = {slot.name: _typed(slot, args.packed.get(slot.name)) for slot in signature.arguments}
     for name, array in args.packed.items():
         if isinstance(array, np.ndarray) and name in args.given and values.is_over(array, args.given[name]):
             args.memory[name] = array
     again = n is not None and mode == "bind"
-    args.n = _settle_planes(door, signature, args, axes, layout, mode, n)
+    args.n = _settle_planes(door, signature, args, axes, layout, mode, n, known)
     for slot in args.slots.values():
         if slot.name in args.packed and not slot.is_plane and slot.is_array and not slot.is_word:
             _check_buffer(door, signature, slot, args, again)
@@ -137,8 +140,21 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     return args
 
 
-def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) -> dict[str, Any]:
-    """Each value as its slot takes it, the shape and memory order of planes aside."""
+def _place(array: Any) -> tuple[Any, ...]:
+    """Where an array of NumPy is, and its shape and strides."""
+    array = np.ndarray.view(array, np.ndarray)
+    return array.ctypes.data, array.shape, array.strides
+
+
+def moved_while_checked(door: str, slot: Slot) -> BufferRefused:
+    """The refusal of a plane that code of the caller's moved in the middle of a call."""
+    return BufferRefused(refusal(door, slot.what, "an array that moved while it was checked",
+                                 "one that stays where it is", "change it between calls"))
+
+
+def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str,
+          places: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Each value as its slot takes it, the shape and memory order of planes aside; `places` are filled in."""
     # Uniforms first: reading one may run the caller's code, which must not change a plane that was checked. Then what
     # is written: a read-only array is refused before anything is converted.
     packed: dict[str, Any] = {}
@@ -152,6 +168,8 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) 
             raise BufferRefused(refusal(door, slot.what, "an array", "nothing: run returns a new one",
                                         "leave it out; bind and the call form write one in place"))
         value = given[slot.name]
+        if isinstance(value, np.ndarray):
+            places[slot.name] = _place(value)
         if one and slot.is_plane and not slot.head and not slot.writes and isinstance(value, values.NUMBER):
             packed[slot.name] = values.number_plane(door, slot, value)
             continue
@@ -166,7 +184,7 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) 
 
 
 def _settle_planes(door: str, signature: Signature, args: Arguments, axes: Mapping[str, str], layout: str | None,
-                   mode: str, n: int | None) -> int:
+                   mode: str, n: int | None, known: Collection[str]) -> int:
     """Put every plane among `packed` as the kernel takes it, and say how many samples there are."""
     planes = [slot for slot in args.slots.values() if slot.is_plane and slot.name in args.packed]
     shapes = {slot.name: args.packed[slot.name].shape for slot in planes}
@@ -189,12 +207,17 @@ def _settle_planes(door: str, signature: Signature, args: Arguments, axes: Mappi
             args.packed[slot.name] = array if itself else ordered.reshape(slot.shape(n))
             continue
         if isinstance(args.given[slot.name], list | tuple):
-            raise LayoutError(refusal(door, slot.what, f"a list of shape {array.shape}", f"shape {slot.shape(n)}",
-                                      f"pass np.array({slot.name})"))
+            whole = f"np.array({slot.name})"
+            raise LayoutError(refusal(door, slot.what, f"a list of shape {array.shape} with its samples first",
+                                      "an array, or the samples last",
+                                      f"pass {f'eagle.samples_first({whole})' if slot.name in axes else whole}"))
         if slot.writes and overlaps_itself(theirs):
             raise BufferRefused(refusal(door, slot.what, f"strides {array.strides} for shape {array.shape}, whose "
                                         "elements share memory", "a writable array", "pass an array of your own"))
-        warn(f"{door}: {slot.what}", _copy_text(slot, array, n, mode), LayoutWarning)
+        if slot.name not in known:
+            warn(f"{door}: {slot.what}", f"of shape {array.shape} is sample-major, so zero-copy is lost: each "
+                 f"{'launch' if mode == 'bind' else 'call'} copies it into one of shape {slot.shape(n)}"
+                 f"{' and back' if slot.writes else ''}; {without_copy(slot, array, n, reading.open)}", LayoutWarning)
         args.packed[slot.name] = np.empty(slot.shape(n), slot.dtype)
         args.copies[slot.name] = array
     return n
@@ -205,16 +228,6 @@ def _typed(slot: Slot, value: Any) -> Slot:
     if slot.declared or value is None or slot.use is Use.NUMBER:
         return slot
     return replace(slot, dtype=value.dtype)
-
-
-def _copy_text(slot: Slot, array: np.ndarray[Any, Any], n: int, mode: str) -> str:
-    """What a LayoutWarning says of a plane, behind its name."""
-    native = slot.shape(n) if array.ndim == 2 else (*array.shape[1:], n)
-    keep = f"np.empty({native}).T" if array.ndim == 2 else f"np.moveaxis(np.empty({native}), -1, 0)"
-    fresh = "" if slot.writes else f"Pass np.ascontiguousarray(np.moveaxis({slot.name}, 0, -1)), or keep"
-    return (f"of shape {array.shape} is sample-major, so zero-copy is lost: each "
-            f"{'launch' if mode == 'bind' else 'call'} copies it into one of shape {slot.shape(n)}"
-            f"{' and back' if slot.writes else ''}. {fresh or 'Keep'} it in memory of shape {native}: {keep}")
 
 
 def _check_buffer(door: str, signature: Signature, slot: Slot, args: Arguments, again: bool) -> None:

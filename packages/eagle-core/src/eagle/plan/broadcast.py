@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from eagle.errors import LayoutError, refusal
+from eagle.interop.buffer import import_buffer
 from eagle.plan import values
 from eagle.plan.lanes import MOST_SAMPLES, read_extents, total_samples
 from eagle.plan.layout import read_shape, unmarked
@@ -163,7 +164,9 @@ def _shape(value: Any) -> Shape | None:
     if isinstance(value, int | float | np.generic):
         return ()
     try:
-        return tuple(map(operator.index, np.shape(value) if isinstance(value, list | tuple) else value.shape))
+        if isinstance(value, list | tuple):
+            return tuple(np.shape(value))
+        return tuple(map(operator.index, value.shape if hasattr(value, "shape") else import_buffer(value).shape))
     except Exception:  # noqa: BLE001  a foreign object may raise anything; the plan refuses it
         return None
 
