@@ -76,8 +76,7 @@ RUN: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
                   "wanted whole numbers from 0 to 4294967295 (uint32); correct it, or build the kernel with a "
                   "wider plane"),
     "a fraction": (k.twice, {"u": [6], "k": [0.5]}, BufferRefused, "twice.run: Int32 'k': found the value 0.5 "
-                   "(float64), wanted whole numbers from -2147483648 to 2147483647 (int32); correct it, or build "
-                   "the kernel with a wider plane"),
+                   "(float64), wanted whole numbers from -2147483648 to 2147483647 (int32); round it first"),
     "number for a table": (k.pick, {"i": [0], "t": 2.0}, TypeError, "pick.run: Table 't': found the number 2.0, wanted "
                            "an array of its cells; one cell is np.array([x])"),
     "number of finished": (k.until, {**ACTIVE, "finished_count": 0}, TypeError, "until.run: argument 'finished_count': "

@@ -222,6 +222,89 @@ def test_empty_planes_need_no_copy() -> None:
         assert eagle.deploy(kernels.advance).run(v=np.zeros((0, 3)), x=np.zeros((0, 3)), dt=1.0).shape == (0, 3)
 
 
+@pytest.mark.filterwarnings("ignore::eagle.LayoutWarning")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_every_precision_is_copied(dtype: type) -> None:
+    n = 700  # more than one tile
+    v, x = np.arange(3.0 * n, dtype=dtype).reshape(n, 3), np.ones((n, 3), dtype)
+    advance = eagle.deploy(kernels.advance, scalar_type=np.dtype(dtype).name)
+    advance.run(v=v, x=x, dt=0.5)
+    assert x.tobytes() == (1 + v * dtype(0.5)).tobytes()
+    advance.bind(v=v, x=x, dt=0.5).launch()
+    assert x.tobytes() == (1 + v * dtype(0.5) + v * dtype(0.5)).tobytes()
+
+
+def test_a_square_that_is_read_both_ways_at_once() -> None:
+    """Sample i of one is not sample i of the other, so it is no array of both."""
+    a = np.ones((3, 3))
+    for door in (eagle.deploy(kernels.advance).run, eagle.deploy(kernels.advance).bind):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LayoutWarning)
+            with pytest.raises(BufferRefused, match="arrays that share memory, one of them written"):
+                door(v=samples_last(a), x=samples_first(a), dt=1.0)
+    assert (a == 1.0).all()
+
+
+def test_a_rebind_warns_of_what_it_changes() -> None:
+    with pytest.warns(LayoutWarning):
+        bound = eagle.deploy(kernels.advance).bind(v=V, x=np.ones((7, 3)), dt=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bound.rebind(dt=2.0).launch()
+        bound.rebind(v=np.ones((3, 7)))
+        with pytest.raises(LayoutWarning, match="Mutable 'x'"):
+            bound.rebind(x=np.ones((7, 3)))
+
+
+def test_what_is_warned_of_is_told_by_argument_and_line() -> None:
+    """An error of a filter is not counted, and a filter for some lines, modules or texts is heeded."""
+    advance, x = eagle.deploy(kernels.advance), np.ones((7, 3))
+
+    def run() -> None:
+        advance.run(v=V, x=x, dt=1.0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(LayoutWarning):
+                run()
+    with pytest.warns(LayoutWarning):
+        run()
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.filterwarnings("error", message="nothing of the kind")
+        warnings.filterwarnings("error", module="elsewhere")
+        warnings.filterwarnings("error", category=eagle.PerformanceWarning)
+        run()
+        warnings.filterwarnings("error", message=".*zero-copy is lost", module=__name__)
+        with pytest.raises(LayoutWarning):
+            run()
+    assert (x == 1.0 + 2 * V).all()
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_vectors_of_one_component(n: int) -> None:
+    """(n, 1) and (1, n) are the same memory; (1,) is one sample, (1, 1) a batch of one."""
+    single = eagle.deploy(layout_kernels.single)
+    v = np.arange(float(n))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert single.run(v=v[:, None], a=2.0).tolist() == single.run(v=v[None], a=2.0).tolist() == [(v * 2).tolist()]
+        assert single.run(v=np.ones(1), a=2.0).tolist() == [2.0]
+        assert single.run(v=np.ones((1, 1)), a=2.0).tolist() == [[2.0]]
+
+
+def test_planes_side_by_side_touch_without_sharing() -> None:
+    """Two planes in one block of memory, and a broadcast axis that is only read."""
+    block = np.zeros((2, 3, 7))
+    block[0] = 1.0
+    eagle.deploy(kernels.advance).run(v=block[0], x=block[1], dt=2.0)
+    assert (block[1] == 2.0).all() and (block[0] == 1.0).all()
+    same = np.ones(8)
+    with pytest.raises(BufferRefused, match="share memory"):
+        eagle.deploy(kernels.into).run(x=same[:4][::1], y=same[1:5], a=1.0)
+
+
 SQUARE = np.arange(9.0).reshape(3, 3)
 
 
@@ -291,6 +374,10 @@ def test_rebind_keeps_what_layout_said() -> None:
     assert (other == SQUARE.T).all()
     bound.rebind(moved=other, a=2.0).launch()  # as bind said
     assert (other == 2.0 * SQUARE).all()
+    bound = eagle.deploy(kernels.named).bind(v=v, x=np.zeros(3), a=1.0, moved=moved, shifted=np.zeros(3),
+                                             layout="samples_last")
+    bound.rebind(moved=other, layout="samples_first").launch()
+    assert (other == SQUARE.T).all()
 
 
 def test_lists_are_component_major() -> None:

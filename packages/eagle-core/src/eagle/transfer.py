@@ -140,7 +140,7 @@ def _check(node: Node) -> None:
 
 register_node_kind("copy", reads=lambda node: (Plane("src", node.payload.src, READ),),
                    writes=lambda node: (Plane("dst", node.payload.into, WRITTEN),),
-                   lower_cpu=lambda node: node.payload.move, check=_check)
+                   lower_cpu=lambda node, ctx: node.payload.move, check=_check)
 
 
 def pinned(shape: SupportsIndex | tuple[SupportsIndex, ...], dtype: Any = np.float64) -> np.ndarray[Any, Any]:

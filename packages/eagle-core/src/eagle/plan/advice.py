@@ -54,6 +54,8 @@ def example(slot: Slot, n: int | str) -> str:
 
 def cast(slot: Slot, array: np.ndarray[Any, Any], is_list: bool = False) -> str:
     """How to have an input in the slot's dtype."""
+    if is_list and array.size == 1 and array.dtype.kind == "b":
+        return "pass 0 or 1"
     if is_list:
         return f"convert it with np.array({slot.name}, {slot.dtype.name!r})"
     if view_of(array) is not None:
@@ -62,10 +64,10 @@ def cast(slot: Slot, array: np.ndarray[Any, Any], is_list: bool = False) -> str:
 
 
 def contiguous(slot: Slot, array: np.ndarray[Any, Any]) -> str:
-    """How to have an input in C order."""
+    """How to have an input in C order, at an aligned address."""
     if view_of(array) is not None:
         return "make it contiguous with its own library"
-    return f"pass np.ascontiguousarray({slot.name})"
+    return f"pass np.ascontiguousarray({slot.name})" if array.flags.aligned else f"pass {slot.name}.copy()"
 
 
 def untracked(slot: Slot, tensor: Any) -> str:

@@ -27,7 +27,7 @@ from eagle.plan.layout import (
     unmarked,
     with_samples_last,
 )
-from eagle.plan.signature import ONE_VALUE, Box, Lanes, Signature, Slot, Use
+from eagle.plan.signature import ONE_VALUE, Box, Signature, Slot, Use
 
 __all__ = ["Arguments", "moved_while_checked", "settle"]
 
@@ -72,9 +72,12 @@ class Arguments:
 
     def copied(self) -> tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], bool, bool], ...]:
         """(copy, plane, in, out) of each of the copies."""
-        return tuple((self.packed[name], with_samples_last(slot, array, self.readings[name]),
-                      not slot.writes or slot.zero, slot.writes)
-                     for name, array in self.copies.items() for slot in (self.slots[name],))
+        copied = []
+        for name, array in self.copies.items():
+            slot = self.slots[name]
+            copied.append((self.packed[name], with_samples_last(slot, array, self.readings[name]),
+                           not slot.writes or slot.zero, slot.writes))
+        return tuple(copied)
 
     def shown(self) -> dict[str, Any]:
         """What was bound: the caller's own objects, but the packed view or copy of a sample-major plane."""
@@ -158,7 +161,7 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str,
     # Uniforms first: reading one may run the caller's code, which must not change a plane that was checked. Then what
     # is written: a read-only array is refused before anything is converted.
     packed: dict[str, Any] = {}
-    one = mode != "bind" and signature.lanes == Lanes()
+    one = mode != "bind" and not signature.lanes.declared
     for slot in sorted(signature.arguments, key=lambda slot: (not slot.is_uniform, not slot.writes)):
         if slot.name not in given:
             if slot.is_uniform:
@@ -192,7 +195,7 @@ def _settle_planes(door: str, signature: Signature, args: Arguments, axes: Mappi
                     for slot in planes}
     args.one = check_mixture(door, shapes, args.readings)
     found = [(slot, args.readings[slot.name].n) for slot in sorted(planes, key=lambda slot: slot.is_output)]
-    if len(signature.lanes.axes) > 1:
+    if signature.lanes.several:
         found.sort(key=lambda plane: -plane[1])  # one that is too short was meant to be broadcast
     n = total_samples(door, signature, found, args.extents, n, "as bound" if mode == "bind"
                       else "as the other planes tell")
@@ -274,7 +277,8 @@ def _check_buffer(door: str, signature: Signature, slot: Slot, args: Arguments, 
 def _share_nothing(door: str, signature: Signature, args: Arguments, mode: str) -> None:
     """Refuse arrays that share bytes; run reads a copy of an input that is the very array of an output."""
     memory = {name: args.packed[name] for name, slot in args.slots.items() if slot.is_array and name in args.packed}
-    memory |= args.copies
+    memory |= {name: with_samples_last(args.slots[name], array, args.readings[name])
+               for name, array in args.copies.items()}
     for name in values.check_overlap(door, tuple(args.slots.values()), signature.aliasable, memory, args.copies):
         if mode == "bind":
             raise BufferRefused(refusal(door, f"{name!r}", "an array that is also an output", "a separate array",

@@ -161,7 +161,7 @@ def _static(lanes: Lanes) -> Shape:
 
 def _shape(value: Any) -> Shape | None:
     """The shape of what a caller gives; None where it has none."""
-    if isinstance(value, int | float | np.generic):
+    if isinstance(value, values.NUMBER):
         return ()
     try:
         if isinstance(value, list | tuple):
@@ -278,7 +278,7 @@ def _check_follows(door: str, slot: Slot, name: str, shape: Shape | None, lane: 
 
 def _read(door: str, slot: Slot, value: Any, shape: Shape | None, mode: str) -> tuple[np.ndarray[Any, Any], Any]:
     """What a slot takes of `value`, as an array and as the object that a bound plan keeps."""
-    if isinstance(value, int | float | np.generic) and not slot.writes:
+    if isinstance(value, values.NUMBER) and not slot.writes:
         return np.asarray(values.input_plane(door, slot, [value])), value
     read = values.bound_plane if mode == "bind" else values.output_plane if slot.writes else values.input_plane
     array = read(door, slot, value)

@@ -105,21 +105,21 @@ def read_shape(door: str, lanes: Lanes, slot: Slot, shape: tuple[int, ...], axis
     heads = [head for head in (slot.head, slot.matrix) if head is not None]
     last = [shape[-1] for head in heads if len(shape) == len(head) + 1 and shape[:-1] == head]
     first = [shape[0] for head in heads if head and len(shape) == len(head) + 1 and shape[1:] == head]
-    if len(lanes.axes) > 1 and len(shape) >= len(lanes.axes) and shape[:-len(lanes.axes)] in heads:
+    if lanes.several and len(shape) >= len(lanes.axes) and shape[:-len(lanes.axes)] in heads:
         lane = shape[-len(lanes.axes):]
         if lane[1:] == tuple(extent for _, extent in lanes.axes[1:]) and lanes.axes[0][1] in (None, lane[0]):
             last.append(math.prod(lane))
         elif not (first or last):
             raise LayoutError(refusal(door, what, f"lane axes {lane}", f"those the kernel declares: {lanes}",
                                       _lane_fix(lanes, lane)))
-    if shape in heads and lanes == Lanes() and not (first or last):
+    if shape in heads and not lanes.declared and not (first or last):
         return Reading(1, one=True)
     if axis is not None and slot.head and not (first if axis == "first" else last):
         batch = f"(n, {', '.join(map(str, heads[-1]))})" if axis == "first" else \
             f"({', '.join(map(str, heads[-1]))}, n)"
         raise LayoutError(refusal(door, what, f"shape {shape}, marked as samples_{axis}", f"shape {batch}",
                                   f"mark it as samples_{'last' if axis == 'first' else 'first'}, or not at all"
-                                  if first or last else _shape_fix(slot, shape, len(lanes.axes) > 1)))
+                                  if first or last else _shape_fix(slot, shape, lanes.several)))
     if first and last and (first[0], last[0]) != (1, 1):
         said = axis or (layout.removeprefix("samples_") if layout else None)
         if said is None:
@@ -134,10 +134,10 @@ def read_shape(door: str, lanes: Lanes, slot: Slot, shape: tuple[int, ...], axis
     if not (first or last):
         sides = [", ".join(map(str, head)) for head in heads]
         wanted = " or ".join(f"({side}, n) or (n, {side})" if side else "(n,)" for side in sides)
-        if len(lanes.axes) > 1:
+        if lanes.several:
             wanted += f" or {(*slot.head, *(label if extent is None else extent for label, extent in lanes.axes))}"
         raise LayoutError(refusal(door, what, f"shape {shape}", f"shape {wanted}",
-                                  _shape_fix(slot, shape, len(lanes.axes) > 1)))
+                                  _shape_fix(slot, shape, lanes.several)))
     n = first[0] if is_first else last[-1]
     if n > MOST_SAMPLES:
         raise LayoutError(refusal(door, what, f"{n} samples", f"at most {MOST_SAMPLES}",

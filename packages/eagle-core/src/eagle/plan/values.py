@@ -140,6 +140,9 @@ def read_input(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
 
 def number_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
     """A number as one sample of an input: an array without axes."""
+    if np.asarray(value).dtype.kind == "O":
+        raise BufferRefused(refusal(door, slot.what, f"the number {shown(value)}", f"one that {slot.dtype} can hold",
+                                    "scale it"))
     return _converted(door, slot, np.asarray([value]), is_list=True).reshape(())
 
 
@@ -148,10 +151,12 @@ def in_order(door: str, slot: Slot, array: np.ndarray[Any, Any], *, copies: bool
     if array.flags.c_contiguous and array.flags.aligned:
         return array
     if not copies:
-        raise BufferRefused(refusal(door, slot.what, f"strides {array.strides} for shape {array.shape}",
-                                    "a C-contiguous, aligned array",
+        found = f"strides {array.strides} for shape {array.shape}" if array.flags.aligned else \
+            f"an address that is no multiple of {array.itemsize} bytes"
+        raise BufferRefused(refusal(door, slot.what, found, "a C-contiguous, aligned array",
                                     "make it with np.empty or np.zeros" if slot.writes else contiguous(slot, array)))
-    warn(f"{door}: {slot.what}", f"is not C-contiguous; it is copied at each call: {contiguous(slot, array)}",
+    warn(f"{door}: {slot.what}", f"is not {'C-contiguous' if array.flags.aligned else 'aligned'}; it is copied at each "
+         f"call: {contiguous(slot, array)}",
          PerformanceWarning)
     return np.array(array, order="C", copy=True)
 
@@ -219,6 +224,7 @@ def _exact(door: str, slot: Slot, array: np.ndarray[Any, Any], is_list: bool) ->
             limits = np.iinfo(slot.dtype)
             wanted = f"whole numbers from {limits.min} to {limits.max} ({slot.dtype})"
         raise BufferRefused(refusal(door, slot.what, f"the value {array[lossy][0]!s} ({array.dtype})", wanted,
+                                    "round it first" if array.dtype.kind == "f" and slot.dtype.kind in "iu" else
                                     "correct it, or build the kernel with a wider plane"))
     return array.astype(slot.dtype)
 
@@ -250,8 +256,8 @@ def read_output(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
     """The array a kernel writes in place: writable, of the exact dtype, in any memory order."""
     if isinstance(value, NUMBER | complex):
         raise BufferRefused(refusal(door, slot.what, f"the number {shown(value)}, which cannot receive a write",
-                                    "a writable array", "leave it out to have it returned, or pass an array: "
-                                    f"{slot.name}={example(slot, ONE)} for one sample"))
+                                    "a writable array", f"{'leave it out to have it returned, or ' * slot.is_output}"
+                                    f"pass an array: {slot.name}={example(slot, ONE)} for one sample"))
     return read_bound(door, slot, value)
 
 
