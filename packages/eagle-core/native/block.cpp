@@ -242,7 +242,7 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
                 omitted = true;
                 continue;
             }
-            int64_t n = 1;
+            int64_t n;
             PyObject* value = values[position[i]];
             if (PyArray_CheckExact(value)) [[likely]]
                 Py_INCREF(planes_[i] = value);
@@ -252,6 +252,7 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
                 if (!exact || !kernel_->lone || !is_head_of(slot, planes_[i], exact) || (n_ >= 0 && !one_))
                     return Packed::Unfit;
                 one_ = true;
+                n = 1;
             } else if (one_) {
                 return Packed::Unfit;
             }
