@@ -25,7 +25,10 @@ text stands in a cell, it holds for all four doors. [Arrays of other libraries](
 <!-- made by tools/frameworks_table.py from tests that passed; do not edit -->
 
 - **zero-copy**, **in place**: the kernel works on the caller's own memory, and the caller's own object is returned.
-- **read-only** arrays are those nobody may write: a library's own, shared elements, tensors that autograd follows.
+- **read-only** arrays are those nobody may write: flagged so by a library, or with elements that share memory.
+- **a stream**: given to `launch` of a bound plan, and to `import_buffer`.
+- What requires grad, of PyTorch and of Warp, is read by `bind` alone, and never written.
+- **vectors only**: Warp has no arrays without axes; `(3,)` of float64 is one sample, one `vec3d` is a batch of one.
 - **copied**: into an array with the samples last, and back where it is written. A transpose of one is used in place.
 - Every array argument of every [kernel form](forms.md) given by PyTorch, Warp or JAX gives the
   bits that NumPy's give, at `run` and at `bind`.

@@ -242,7 +242,7 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
                 omitted = true;
                 continue;
             }
-            int64_t n = 1;
+            int64_t n;
             PyObject* value = values[position[i]];
             if (PyArray_CheckExact(value)) [[likely]]
                 Py_INCREF(planes_[i] = value);
@@ -252,6 +252,7 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
                 if (!exact || !kernel_->lone || !is_head_of(slot, planes_[i], exact) || (n_ >= 0 && !one_))
                     return Packed::Unfit;
                 one_ = true;
+                n = 1;
             } else if (one_) {
                 return Packed::Unfit;
             }
@@ -322,9 +323,19 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
             return Packed::Error;
         }
     }
-    std::size_t moved;
-    if (foreign_ && !intact(&moved)) return Packed::Unfit;  // by the code of a producer that was asked later
+    if (foreign_ && !unmoved()) return Packed::Unfit;  // by the code of a producer that was asked later
     return unfit_overlap() ? Packed::Unfit : Packed::Yes;
+}
+
+bool Block::unmoved() const {
+    std::size_t moved;
+    for (std::size_t i = 0; i < kernel_->slots->size(); ++i) {
+        PyObject* base = planes_[i] && position_[i] >= 0 ? PyArray_BASE(as_array(planes_[i])) : nullptr;
+        if (!base || !Py_IS_TYPE(base, ViewType)) continue;
+        const auto* view = reinterpret_cast<const ViewObject*>(base);
+        if (is_read_quickly(view) && moved_quietly(view)) return false;
+    }
+    return intact(&moved);
 }
 
 bool Block::deliver() {

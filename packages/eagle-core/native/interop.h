@@ -84,7 +84,13 @@ const interop::Requirements* requirements_from(PyObject* object, const char* doo
 bool check_view(ViewObject* view, const interop::Requirements& wanted, const char* door);
 
 /// Whether the producer of a view has its elements elsewhere by now, or as another array: 1 yes, 0 no, -1 exception.
-int has_moved(ViewObject* view);
+int has_moved(const ViewObject* view);
+
+/// Whether moved_quietly() can tell: the producer is an array of numpy, or has DLPack's C functions.
+bool is_read_quickly(const ViewObject* view);
+
+/// has_moved() for these, which runs no code of Python.
+bool moved_quietly(const ViewObject* view);
 
 /// eagle.interop.streams.order(door, device type, device id, producer, consumer). false with an exception set.
 bool order_streams(const char* door, const ViewObject* view, PyObject* consumer);

@@ -23,8 +23,23 @@ using namespace interop;
 constexpr const char* kDoor = "eagle.interop.import_buffer";
 constexpr int64_t kDefaultStream = 1;
 
-PyObject *str_exchange, *str_is_neg, *str_module, *str_requires_grad, *str_dlpack;
+PyObject *str_exchange, *str_is_neg, *str_module, *str_requires_grad, *str_dlpack, *str_marker, *str_cuda;
 PyObject* str_keywords[3];
+
+/// Clears an exception that a closer look will raise again; not MemoryError, nor what stops a program.
+void forget_refusal() {
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError))
+        PyErr_Clear();
+}
+
+/// The view that looks at the producer itself, where this one looks at a view.
+const ViewObject* first_view(const ViewObject* view) {
+    while (Py_IS_TYPE(view->origin, ViewType)) view = reinterpret_cast<const ViewObject*>(view->origin);
+    return view;
+}
+
+/// numpy's letter for an element type.
+char letter_of(const Element& element) { return element.letter ? element.letter : 'V'; }
 
 /// Arrays of jax are shared between computations, so nobody may write them.
 bool is_immutable(PyObject* object) {
@@ -97,7 +112,7 @@ const dlpack::ExchangeApi* exchange_of(PyTypeObject* type) {
 bool is_negated(PyObject* object) {
     PyObject* arguments[] = {object};
     PyObject* answer = PyObject_VectorcallMethod(str_is_neg, arguments, 1, nullptr);
-    if (!answer) PyErr_Clear();
+    if (!answer) forget_refusal();
     Py_XDECREF(answer);
     return answer == Py_True;
 }
@@ -108,7 +123,7 @@ std::optional<Buffer> read_exchange(PyObject* object) {
     dlpack::Versioned* managed = nullptr;
     if (!api) return std::nullopt;
     if (api->fromObject(object, &managed) != 0 || !managed) {
-        PyErr_Clear();
+        forget_refusal();
         return std::nullopt;
     }
     try {
@@ -326,7 +341,7 @@ std::optional<Buffer> read_quickly(PyObject* object) {
 
 bool is_followed(PyObject* object) {
     PyObject* value = PyObject_GetAttr(object, str_requires_grad);
-    if (!value) PyErr_Clear();
+    if (!value) forget_refusal();
     Py_XDECREF(value);
     return value == Py_True;
 }
@@ -337,12 +352,14 @@ PyObject* quick_alias(PyObject* object) {
         view = Py_NewRef(object);
     } else if (!PyArray_Check(object) && PyObject_HasAttr(reinterpret_cast<PyObject*>(Py_TYPE(object)), str_dlpack) &&
                !is_followed(object)) {
-        std::optional<Buffer> buffer = read_exchange(object);
-        view = buffer ? make_view(object, std::move(*buffer), 0) : read_closely(object, Py_None, false);
+        if (std::optional<Buffer> buffer = read_exchange(object))
+            view = make_view(object, std::move(*buffer), 0);
+        else if (!PyErr_Occurred() && !PyObject_HasAttr(object, str_marker) && !PyObject_HasAttr(object, str_cuda))
+            view = read_closely(object, Py_None, false);
     }
     PyObject* array = view ? alias(view) : nullptr;
     Py_XDECREF(view);
-    PyErr_Clear();
+    forget_refusal();
     return array;
 }
 
@@ -357,25 +374,51 @@ PyObject* host_adapter(PyObject* object) {
     return PyObject_CallOneArg(adapter, reinterpret_cast<PyObject*>(Py_TYPE(object)));
 }
 
-int has_moved(ViewObject* view) {
-    while (Py_IS_TYPE(view->origin, ViewType)) view = reinterpret_cast<ViewObject*>(view->origin);
-    PyObject* origin = view->origin;
-    const auto differs = [&](const Buffer& now) {
-        const Buffer& then = view->buffer;
-        return now.data != then.data || now.element != then.element || now.rank != then.rank ||
-               now.shape != then.shape || now.strides != then.strides || now.device != then.device;
+bool is_read_quickly(const ViewObject* view) {
+    PyObject* origin = first_view(view)->origin;
+    return PyArray_Check(origin) || exchange_of(Py_TYPE(origin));
+}
+
+bool moved_quietly(const ViewObject* view) {
+    view = first_view(view);
+    const Buffer& then = view->buffer;
+    const auto rank = static_cast<std::size_t>(then.rank);
+    const int64_t size = then.element->bytes();
+    const auto same = [&](const void* data, int axes, const auto* shape, const auto* strides, int64_t unit) {
+        if (data != then.data || axes != then.rank) return false;
+        for (std::size_t axis = 0; axis < rank; ++axis)
+            if (shape[axis] != then.shape[axis] ||
+                (strides && then.count > 0 && shape[axis] > 1 && strides[axis] * unit != then.strides[axis] * size))
+                return false;
+        return true;
     };
-    try {
-        if (const std::optional<Buffer> now = read_quickly(origin)) return differs(*now);
-    } catch (const Refused&) {
-        return 1;
+    if (PyArray_Check(view->origin)) {
+        auto* array = reinterpret_cast<PyArrayObject*>(view->origin);
+        return PyArray_ITEMSIZE(array) != size || PyArray_DESCR(array)->kind != letter_of(*then.element) ||
+               !same(PyArray_DATA(array), PyArray_NDIM(array), PyArray_DIMS(array), PyArray_STRIDES(array), 1);
     }
+    const dlpack::ExchangeApi* api = exchange_of(Py_TYPE(view->origin));
+    dlpack::Tensor now{};
+    if (!api->borrow || api->borrow(view->origin, &now) != 0) {
+        PyErr_Clear();
+        return true;  // it hands out nothing any more
+    }
+    const char* data = static_cast<const char*>(now.data);
+    return elementOf(now.dtype) != then.element || now.device != then.device ||
+           !same(data ? data + now.byteOffset : data, now.rank, now.shape, now.strides, size);
+}
+
+int has_moved(const ViewObject* view) {
+    if (is_read_quickly(view)) return moved_quietly(view);
+    view = first_view(view);
     PyObject* unordered = on_host(view->buffer) ? Py_NewRef(Py_None) : PyLong_FromLong(-1);
-    PyObject* now = unordered ? read_closely(origin, unordered, false) : nullptr;
+    PyObject* read = unordered ? read_closely(view->origin, unordered, false) : nullptr;
     Py_XDECREF(unordered);
-    if (!now) return -1;
-    const int moved = differs(reinterpret_cast<ViewObject*>(now)->buffer);
-    Py_DECREF(now);
+    if (!read) return -1;
+    const Buffer &then = view->buffer, &now = reinterpret_cast<ViewObject*>(read)->buffer;
+    const int moved = now.data != then.data || now.element != then.element || now.rank != then.rank ||
+                      now.shape != then.shape || now.strides != then.strides || now.device != then.device;
+    Py_DECREF(read);
     return moved;
 }
 
@@ -388,8 +431,10 @@ bool add_imports(PyObject* module) {
     str_module = PyUnicode_InternFromString("__module__");
     str_requires_grad = PyUnicode_InternFromString("requires_grad");
     str_dlpack = PyUnicode_InternFromString("__dlpack__");
-    return str_exchange && str_is_neg && str_module && str_requires_grad && str_dlpack && add_names(module) &&
-           PyModule_AddFunctions(module, functions) == 0;
+    str_marker = PyUnicode_InternFromString("__raptor_samples_axis__");
+    str_cuda = PyUnicode_InternFromString("__cuda_array_interface__");
+    return str_exchange && str_is_neg && str_module && str_requires_grad && str_dlpack && str_marker && str_cuda &&
+           add_names(module) && PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace eagle::core

@@ -56,31 +56,49 @@ struct Kept {
 };
 
 /// The caller's own array, of which another array of the same memory was packed: one of numpy, or a BufferView of any.
-struct Watched {
-    PyObject* name;  // borrowed, as the array
-    PyObject* object;
-    char* data;  // of an array of numpy, as its size
-    npy_intp bytes;
-    bool writes;
+class Watched {
+public:
+    PyObject* const name;  // borrowed, as the array
 
-    Watched(PyObject* name, PyObject* object, bool writes) : name(name), object(object), writes(writes) {
-        data = PyArray_Check(object) ? static_cast<char*>(PyArray_DATA(array())) : nullptr;
-        bytes = PyArray_Check(object) ? PyArray_NBYTES(array()) : 0;
+    Watched(PyObject* name, PyObject* object, bool writes) : name(name), object_(object), writes_(writes) {
+        if (PyArray_Check(object)) is_ = Place(array());
     }
-    PyArrayObject* array() const { return reinterpret_cast<PyArrayObject*>(object); }
-    bool foreign() const { return Py_IS_TYPE(object, ViewType); }
-    /// 1 yes, 0 no, -1 with an exception set that is no refusal, such as KeyboardInterrupt.
-    int moved() const {
-        if (foreign()) {
-            auto* view = reinterpret_cast<ViewObject*>(object);
-            const int moved = writes && is_followed(view->origin) ? 1 : has_moved(view);
-            if (moved >= 0 || !PyErr_ExceptionMatches(PyExc_Exception)) return moved;
-            PyErr_Clear();  // it hands out nothing any more
-            return 1;
+    /// By code of its producer, which may do anything: whether it moved or must no longer be written. 1 yes, 0 no, -1
+    /// with an exception set that is no refusal, such as KeyboardInterrupt.
+    int moved_says_producer() const {
+        if (!Py_IS_TYPE(object_, ViewType)) return 0;
+        if (writes_ && is_followed(view()->origin)) return 1;
+        if (is_read_quickly(view())) return 0;
+        const int moved = has_moved(view());
+        if (moved >= 0 || !PyErr_ExceptionMatches(PyExc_Exception)) return moved;
+        PyErr_Clear();  // it hands out nothing any more
+        return 1;
+    }
+    /// The same where no code but numpy's and a library's own need tell.
+    bool moved() const {
+        if (Py_IS_TYPE(object_, ViewType)) return is_read_quickly(view()) && moved_quietly(view());
+        return Place(array()) != is_ || (writes_ && !PyArray_ISWRITEABLE(array()));
+    }
+
+private:
+    struct Place {
+        void* data = nullptr;
+        std::vector<npy_intp> axes;
+
+        Place() = default;
+        explicit Place(PyArrayObject* array) : data(PyArray_DATA(array)) {
+            axes.assign(PyArray_DIMS(array), PyArray_DIMS(array) + PyArray_NDIM(array));
+            axes.insert(axes.end(), PyArray_STRIDES(array), PyArray_STRIDES(array) + PyArray_NDIM(array));
         }
-        return PyArray_DATA(array()) != data || PyArray_NBYTES(array()) != bytes ||
-               (writes && !PyArray_ISWRITEABLE(array()));
-    }
+        bool operator==(const Place&) const = default;
+    };
+
+    ViewObject* view() const { return reinterpret_cast<ViewObject*>(object_); }
+    PyArrayObject* array() const { return reinterpret_cast<PyArrayObject*>(object_); }
+
+    PyObject* object_;
+    Place is_;
+    bool writes_;
 };
 
 /// One kernel of a program, and what is zeroed before it.
@@ -330,12 +348,10 @@ bool launch_bound(BoundObject* bound, const Caller& caller) {
     return passed(kernel, status);
 }
 
-/// The name of a plane that is no longer what was bound; null when all are, and with an exception of a producer set.
+/// The name of a plane that is no longer what was packed, told without running anybody's code; null when all are.
 PyObject* moved_plane(const BoundObject* bound) {
-    for (const bool foreign : {true, false})  // first those that run the code of a producer
-        for (const Watched& plane : *bound->watched)
-            if (const int moved = plane.foreign() == foreign ? plane.moved() : 0)
-                return moved > 0 ? plane.name : nullptr;
+    for (const Watched& plane : *bound->watched)
+        if (plane.moved()) return plane.name;
     for (const auto& stage : *bound->stages) {
         std::size_t slot = 0;
         if (!stage->block.intact(&slot)) return (*stage->kernel->slots)[slot].name;
@@ -343,16 +359,34 @@ PyObject* moved_plane(const BoundObject* bound) {
     return nullptr;
 }
 
-/// launch(door): of a call that packed for itself.
+/// The same after the producers were asked; null also with an exception of one set.
+PyObject* moved_since_bound(const BoundObject* bound) {
+    for (const Watched& plane : *bound->watched)  // first those whose code may move others
+        if (const int moved = plane.moved_says_producer()) return moved > 0 ? plane.name : nullptr;
+    return moved_plane(bound);
+}
+
+/// launch(door): of a call that packed for itself. The name of a plane that moved since it was read, or None.
 PyObject* bound_launch(PyObject* object, PyObject* door) {
     return guarded([&]() -> PyObject* {
-        if (!launch_bound(reinterpret_cast<BoundObject*>(object), {door, nullptr})) return nullptr;
-        Py_RETURN_NONE;
+        auto* bound = reinterpret_cast<BoundObject*>(object);
+        if (PyObject* moved = moved_plane(bound)) return Py_NewRef(moved);
+        return launch_bound(bound, {door, nullptr}) ? Py_NewRef(Py_None) : nullptr;
+    });
+}
+
+/// moved(asking): the name of a plane that is no longer what was packed, or None; `asking` the producers too.
+PyObject* bound_moved(PyObject* object, PyObject* asking) {
+    return guarded([&]() -> PyObject* {
+        const auto* bound = reinterpret_cast<BoundObject*>(object);
+        PyObject* moved = asking == Py_True ? moved_since_bound(bound) : moved_plane(bound);
+        return moved ? Py_NewRef(moved) : PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
     });
 }
 
 PyMethodDef bound_methods[] = {
     {"launch", bound_launch, METH_O, nullptr},
+    {"moved", bound_moved, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -376,7 +410,7 @@ PyObject* launches_launch(PyObject* object, PyObject* const* args, Py_ssize_t gi
     if (given || names) return guarded([&] { return careful(object, str_launch, args, given, names); });
     BoundObject* bound = self->bound;
     Py_INCREF(bound);  // another thread may rebind while the GIL is released, or while a producer is asked
-    PyObject* moved = moved_plane(bound);
+    PyObject* moved = moved_since_bound(bound);
     if (moved || PyErr_Occurred()) {
         PyObject* refused = moved ? PyObject_CallMethodOneArg(object, str_moved, moved) : nullptr;
         Py_DECREF(bound);

@@ -25,6 +25,11 @@ def column(m: Matrix[3, 1], a: Param) -> Scalar:
 
 
 @hawk.kernel
+def single(v: Vector[1], a: Param):
+    return v * a
+
+
+@hawk.kernel
 def sums(v: Vector[2], x: Scalar, s: Mutable[Scalar], t: Mutable[Vector[2]]):
     s = hawk.sum(x)
     t = hawk.sum(v)

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import eagle
+import eagle.exec
 from eagle.exec import HostTeam
 from eagle.plan import plan
 
@@ -324,3 +325,17 @@ def test_what_an_entry_throws_is_raised(recorder: Recorder) -> None:
         for launch in (lambda n=n: made.run(y=np.zeros(n)), made.bind(y=np.zeros(n)).launch):
             with pytest.raises(RuntimeError, match="the kernel gave up"):
                 launch()
+
+
+@pytest.mark.filterwarnings("ignore::eagle.LayoutWarning")
+def test_an_entry_that_throws_leaves_a_sample_major_output_alone(recorder: Recorder) -> None:
+    """Its copy, which was not written, is not copied back."""
+    made = plan(recorder.plugin("fail", [("mutable", "u")], vec_mutables=["u"], arg_widths={"u": 3}),
+                structure=HostTeam)
+    u = np.full((500, 3), 7.0)
+    for launch in (lambda: made.run(u=u), made.bind(u=u).launch):
+        with pytest.raises(RuntimeError, match="the kernel gave up"):
+            launch()
+        with eagle.exec.checking(), pytest.raises(RuntimeError, match="the kernel gave up"):
+            launch()
+    assert (u == 7.0).all()

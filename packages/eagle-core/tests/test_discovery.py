@@ -228,8 +228,8 @@ def test_gpu_is_the_one_kind_that_serves_no_host_memory(site: Site, make_library
     site.install_backend("acme-cuda", "cuda", make_library("cuda"), device_types=(2,))
     with pytest.raises(ValueError) as caught:
         backends.resolve("gpu")
-    assert str(caught.value) == ("eagle: backend='gpu' is ambiguous, cuda, hip are installed; "
-                                 "name one of them as the backend")
+    assert str(caught.value) == ("eagle: backend='gpu': found cuda, hip installed, wanted one GPU kind; "
+                                 "name it: backend='cuda'")
     assert [backends.resolve(kind) for kind in ("cpu", "cuda", "hip")] == ["cpu", "cuda", "hip"]
 
 

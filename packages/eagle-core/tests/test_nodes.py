@@ -24,7 +24,7 @@ def fill(monkeypatch: pytest.MonkeyPatch) -> Iterator[NodeKind]:
             raise RuntimeError("no array")
 
     yield register_node_kind("fill", reads=lambda node: (), writes=lambda node: (Plane("out", node.payload, "out"),),
-                             lower_cpu=lambda node: lambda: node.payload.fill(1.0), check=check)
+                             lower_cpu=lambda node, ctx: lambda: node.payload.fill(1.0), check=check)
 
 
 def test_a_call_does_the_work_once(fill: NodeKind) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import advice_kernels
 import kernels
 import layout_kernels
 import numpy as np
@@ -159,6 +160,45 @@ def test_whole_numbers_for_whole_planes() -> None:
     for bad in (2.7, 2**63, float("nan"), True):
         with pytest.raises(BufferRefused, match="Index 'i': found"):
             kept.run(i=bad)
+
+
+def test_numbers_that_the_way_in_c_leaves_to_the_careful_one() -> None:
+    """Behind a good call of the same form, so that the exact case is tried first."""
+    narrow = eagle.deploy(kernels.scale, scalar_type="float32")
+    assert narrow.run(x=2**24, a=1.0, b=0.0) == 2.0**24 == narrow(2**24, 1.0, 0.0)
+    into = eagle.deploy(kernels.into)
+    y = np.array(0.0)
+    assert into.run(x=1.0, y=y, a=2.0) is y and y == 2.0
+    twice = eagle.deploy(advice_kernels.twice)
+    assert twice.run(u=7, k=-3) == twice.run(u=np.array(7, np.uint32), k=np.array(-3, np.int32))
+    until = eagle.deploy(kernels.double_until)
+    until.run(x=np.array(1.0), limit=5.0, terminated=np.array(False))
+    for _ in range(2):
+        with pytest.raises(BufferRefused, match="'x': found the value 16777217"):
+            narrow.run(x=2**24 + 1, a=1.0, b=0.0)
+        with pytest.raises(BufferRefused, match="'y': found the number 2.0, which cannot receive a write"):
+            into.run(x=1.0, y=2.0, a=2.0)
+        with pytest.raises(BufferRefused, match="UInt32 'u': found the value -1"):
+            twice.run(u=-1, k=0)
+        with pytest.raises(BufferRefused, match="'terminated': found the number 0, which cannot receive a write, "
+                                                "wanted a writable array; pass an array: terminated=np.zeros"):
+            until.run(x=np.array(1.0), limit=5.0, terminated=0)
+        with pytest.raises(LayoutError, match=r"'m': found shape \(2, 4\)"):
+            eagle.deploy(layout_kernels.turn).run(m=np.ones((2, 4)), v=V, a=1.0)
+
+
+@pytest.mark.parametrize(("door", "kernel", "given", "missing"), [
+    ("call", kernels.advance, {"v": np.ones(3), "dt": 0.5}, "x"),
+    ("bind", kernels.scale, {"x": np.array(2.0), "a": 1.0, "b": 0.0}, "out"),
+    ("bind", layout_kernels.column, {"m": np.ones(3), "a": 1.0}, "out"),
+    ("run", kernels.double_until, {"x": np.array(2.0), "limit": 1.0}, "terminated")])
+def test_the_advice_for_one_sample_works(door: str, kernel: Any, given: dict[str, Any], missing: str) -> None:
+    plan = eagle.deploy(kernel)
+    act = {"call": plan, "run": plan.run, "bind": plan.bind}[door]
+    with pytest.raises(ValueError, match=f"{missing!r}: found nothing") as caught:
+        act(**given)
+    advice = str(caught.value).rpartition("; pass ")[2].removeprefix(f"{missing}=")
+    act(**given, **{missing: eval(advice, {"np": np})})
 
 
 @pytest.mark.parametrize("parts", [1, 3])

@@ -24,7 +24,7 @@ from eagle.errors import (
 )
 
 if TYPE_CHECKING:  # what _LAZY says, for type checkers
-    from eagle import abi, backends, dtypes, exec, interop, plan, registry, roles, sidecar
+    from eagle import abi, backends, dtypes, exec, interop, nodes, plan, registry, roles, sidecar
     from eagle.backends import device_props
     from eagle.exec import num_threads, set_num_threads
     from eagle.interop import detect, origin_adapter, to_cupy
@@ -35,8 +35,9 @@ if TYPE_CHECKING:  # what _LAZY says, for type checkers
 
 __all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "LayoutError",
            "LayoutWarning", "OutOfBounds", "PerformanceWarning", "Plan", "abi", "backends", "copy", "deploy", "detect",
-           "device_props", "dtypes", "exec", "interop", "load_bundle", "num_threads", "origin_adapter", "pinned",
-           "plan", "registry", "roles", "samples_first", "samples_last", "set_num_threads", "sidecar", "to_cupy"]
+           "device_props", "dtypes", "exec", "interop", "load_bundle", "nodes", "num_threads", "origin_adapter",
+           "pinned", "plan", "registry", "roles", "samples_first", "samples_last", "set_num_threads", "sidecar",
+           "to_cupy"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -59,6 +60,7 @@ _LAZY = {
     "exec": "eagle.exec",
     "interop": "eagle.interop",
     "load_bundle": "eagle.registry",
+    "nodes": "eagle.nodes",
     "num_threads": "eagle.exec",
     "origin_adapter": "eagle.interop",
     "pinned": "eagle.transfer",

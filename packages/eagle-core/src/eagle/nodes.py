@@ -24,7 +24,7 @@ class Plane(NamedTuple):
 
 
 Planes = Callable[["Node"], tuple[Plane, ...]]
-Lower = Callable[["Node"], Callable[[], object]]
+Lower = Callable[["Node", Any], Callable[[], object]]
 Check = Callable[["Node"], object]
 
 
@@ -32,7 +32,8 @@ Check = Callable[["Node"], object]
 class NodeKind:
     """How nodes of a kind behave.
 
-    reads, writes: the planes of a node. lower_cpu: what does a node's work once, on the calling thread. check: raises
+    reads, writes: the planes of a node. lower_cpu: of a node and what a graph tells of the run (None outside one), what
+    does its work once, on the calling thread. check: raises
     where a node can no longer run; called ahead of each run.
     """
 
@@ -74,7 +75,7 @@ class Node:
         behaviour = get_node_kind(self.kind)
         if behaviour.check is not None:
             behaviour.check(self)
-        behaviour.lower_cpu(self)()
+        behaviour.lower_cpu(self, None)()
 
     def __repr__(self) -> str:
         text = f"Node {self.kind}" if self.name is None else f"Node {self.kind} {self.name!r}"

@@ -18,6 +18,7 @@ from eagle import _core, backends
 from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, BufferRefused, LayoutError, refusal, shown
 from eagle.interop.buffer import BufferView, Requirements, view_for
+from eagle.interop.frameworks import is_followed
 from eagle.nodes import Node, Plane, check_name, register_node_kind
 
 __all__ = ["copy", "pinned"]
@@ -53,6 +54,7 @@ def copy(src: Any, *, into: Any, name: str | None = None) -> Node:
     for side, view in (("src", source), ("into", target)):
         _require(side, view, CONTIGUOUS, "pass a contiguous array")
     _require("into", target, WRITABLE, "pass an array that may be written")
+    _refuse_followed(into)
     if source.shape != target.shape:
         raise LayoutError(refusal(COPY, "into", f"shape {target.shape}", f"{source.shape}, the shape of src",
                                   "reshape one of them"))
@@ -65,6 +67,12 @@ def copy(src: Any, *, into: Any, name: str | None = None) -> Node:
 def _require(side: str, view: BufferView, wanted: Requirements, fix: str) -> None:
     if clauses := view.refusals(wanted):
         raise BufferRefused(f"{COPY}: {side}: {view.producer}: {'; '.join(clauses)}; {fix}")
+
+
+def _refuse_followed(into: object) -> None:
+    if is_followed(into):
+        raise BufferRefused(refusal(COPY, "into", "a tensor that requires grad", "one that autograd does not follow",
+                                    "pass into.detach()"))
 
 
 def _on_host(view: BufferView) -> bool:
@@ -127,11 +135,12 @@ def _check(node: Node) -> None:
         now = view_for(COPY, side, array)
         if side == "into":
             _require(side, now, WRITABLE, "make it writable again")
+            _refuse_followed(array)
 
 
 register_node_kind("copy", reads=lambda node: (Plane("src", node.payload.src, READ),),
                    writes=lambda node: (Plane("dst", node.payload.into, WRITTEN),),
-                   lower_cpu=lambda node: node.payload.move, check=_check)
+                   lower_cpu=lambda node, ctx: node.payload.move, check=_check)
 
 
 def pinned(shape: SupportsIndex | tuple[SupportsIndex, ...], dtype: Any = np.float64) -> np.ndarray[Any, Any]:

@@ -177,9 +177,16 @@ def test_copies(name: str) -> None:
 
 def test_a_parameter_given_other_storage() -> None:
     layer, source = torch.nn.Linear(3, 2, bias=False), np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    with pytest.raises(BufferRefused, match=r"^eagle\.copy: into: found a tensor that requires grad.*into\.detach"):
+        eagle.copy(source, into=layer.weight)
+    layer.weight.requires_grad_(False)
     node = eagle.copy(source, into=layer.weight)
     node()
-    assert layer.weight.tolist() == source.tolist() and layer.weight.requires_grad
+    assert layer.weight.tolist() == source.tolist()
+    layer.weight.requires_grad_()
+    with pytest.raises(BufferRefused, match=r"^eagle\.copy: into: found a tensor that requires grad"):
+        node()
+    layer.weight.requires_grad_(False)
     layer.weight.data = torch.zeros(2, 3)
     with pytest.raises(BufferRefused, match=r"^eagle\.copy: into: found an array that moved"):
         node()

@@ -10,7 +10,7 @@ from eagle import _core
 from eagle.backends import discovery, loading
 from eagle.backends.once import Once
 from eagle.backends.spec import HOST_DEVICE_TYPES, BackendSpec, check_kind
-from eagle.errors import BackendUnavailable
+from eagle.errors import BackendUnavailable, refusal
 
 __all__ = ["HOST_MEMORY", "for_device_type", "for_format", "forget", "gpus", "host", "resolve"]
 
@@ -91,21 +91,22 @@ def for_format(fmt: str) -> str:
                               "install the backend that runs it")
 
 
-def resolve(name: str) -> str:
+def resolve(name: str, door: str = "eagle", argument: str = "backend") -> str:
     """The kind meant by ``backend=name``: a discovered kind, or "gpu" for the one that serves no host memory.
+    `door` and `argument` are who asks.
 
     Raises BackendUnavailable when there is none, ValueError for a name no kind can have or when "gpu" is ambiguous.
     """
     if name != "gpu":
         if check_kind(name) in discovery.kinds():
             return name
-        raise BackendUnavailable(f"eagle: backend={name!r}: found {', '.join(discovery.kinds()) or 'no backend'}, "
-                                 f"wanted an installed backend; pip install eagle-backend-{name}")
+        raise BackendUnavailable(refusal(door, f"{argument}={name!r}", ", ".join(discovery.kinds()) or "no backend",
+                                         "an installed backend", f"pip install eagle-backend-{name}"))
     survey = _survey_once()
     found = [spec.kind for spec in survey.specs if spec.is_gpu]
     if len(found) > 1:
-        raise ValueError(f"eagle: backend='gpu' is ambiguous, {', '.join(found)} are installed; "
-                         "name one of them as the backend")
+        raise ValueError(refusal(door, f"{argument}='gpu'", f"{', '.join(found)} installed", "one GPU kind",
+                                 f"name it: {argument}={found[0]!r}"))
     return survey.one(lambda spec: spec.is_gpu, "backend='gpu'",
                       "install the backend of your GPU, such as eagle-backend-cuda")
 

@@ -55,7 +55,7 @@ def device_props(device: SupportsIndex = -1, kind: str | None = None) -> DeviceP
     where several GPU kinds have one.
     """
     ordinal = _ordinal(device)
-    found = _kind() if kind is None else choosing.resolve(kind)
+    found = _kind() if kind is None else choosing.resolve(kind, DOOR, "kind")
     backend = loading.load(found)
     try:
         backend.probe()

@@ -14,7 +14,7 @@ from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BufferRefused, refusal, shown
 from eagle.interop.reading import DOOR as IMPORT
 
-__all__ = ["BufferView", "Requirements", "import_buffer", "view_for"]
+__all__ = ["BufferView", "Requirements", "import_buffer", "view_for", "view_of"]
 
 DOOR = "eagle.interop.Requirements"
 
@@ -27,7 +27,15 @@ def view_for(door: str, argument: str, obj: object, stream: object = None) -> Bu
         what = str(error)
         if not what.startswith(IMPORT):
             raise
-        raise type(error)(f"{door}: {argument}: {what.removeprefix(f'{IMPORT}: ')}") from error
+        raise type(error)(f"{door}: {argument}: {what.removeprefix(f'{IMPORT}: ').removeprefix('obj: ')}") from error
+
+
+def view_of(array: np.ndarray[Any, Any]) -> BufferView | None:
+    """The view of another library's array that `array` is over the memory of."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base if isinstance(base, BufferView) else None
 
 
 class Requirements(_core.Requirements):

@@ -17,7 +17,7 @@ from eagle.errors import BufferRefused, refusal
 from eagle.interop.buffer import import_buffer
 from eagle.interop.streams import CUDA, cupy_module, external_stream
 
-__all__ = ["Adapter", "detect", "origin", "origin_adapter", "refuse_jax_written", "to_cupy"]
+__all__ = ["Adapter", "detect", "is_followed", "origin", "origin_adapter", "refuse_jax_written", "to_cupy"]
 
 # The top module of a type to its framework's name.
 FRAMEWORKS = {"cupy": "cupy", "torch": "torch", "jax": "jax", "jaxlib": "jax", "tensorflow": "tensorflow"}
@@ -149,6 +149,14 @@ def origin(door: str, arguments: Mapping[str, object]) -> Adapter:
                                     "arrays of one framework", "convert one of them"))
     devices = [adapter for adapter in found.values() if adapter.cuda]
     return next(iter(origins.values()), None) or next(iter(devices), None) or Adapter("numpy", False)
+
+
+def is_followed(x: Any) -> bool:
+    """Whether autograd follows a tensor. Never raises."""
+    try:
+        return not isinstance(x, np.ndarray | int | float | np.generic) and x.requires_grad is True
+    except Exception:  # noqa: BLE001  a foreign object's attributes may raise anything
+        return False
 
 
 def to_cupy(x: Any) -> Any:

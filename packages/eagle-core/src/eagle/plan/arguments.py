@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from eagle.errors import BufferRefused, LayoutError, LayoutWarning, PerformanceWarning, refusal, shown, warn
+from eagle.interop.buffer import view_of
 from eagle.interop.frameworks import Adapter, origin
 from eagle.plan import values
+from eagle.plan.advice import without_copy
 from eagle.plan.broadcast import Broadcast
 from eagle.plan.lanes import buffer_shape, read_extents, table_view, total_samples
 from eagle.plan.layout import (
@@ -25,9 +27,9 @@ from eagle.plan.layout import (
     unmarked,
     with_samples_last,
 )
-from eagle.plan.signature import ONE_VALUE, Box, Lanes, Signature, Slot, Use
+from eagle.plan.signature import ONE_VALUE, Box, Signature, Slot, Use
 
-__all__ = ["Arguments", "settle"]
+__all__ = ["Arguments", "moved_while_checked", "settle"]
 
 
 @dataclass(slots=True)
@@ -44,6 +46,8 @@ class Arguments:
     slots: dict[str, Slot] = field(default_factory=dict)
     #: where the caller's own arrays are, in their memory order; not those that were converted
     memory: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    #: the address, shape and strides that the caller's arrays of NumPy had when they were read
+    places: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     readings: dict[str, Reading] = field(default_factory=dict)  #: of the planes that were given
     made: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)  #: outputs the caller left out
     origin: Adapter | None = None  #: whose arrays those become
@@ -58,22 +62,22 @@ class Arguments:
         """
         watched: list[tuple[str, Any, bool]] = []
         for name, array in self.memory.items():
-            packed, given, view = self.packed[name], self.given[name], values.view_of(array)
-            if packed is given:
+            given, view = self.given[name], view_of(array)
+            if self.packed[name] is given:
                 continue
-            moved = packed.size != array.size if name in self.copies else (
-                view is None and packed.ctypes.data != np.asarray(given).ctypes.data)
-            if moved:
-                raise BufferRefused(refusal(door, self.slots[name].what, "an array that moved while it was checked",
-                                            "one that stays where it is", "change it between calls"))
+            if view is None and _place(given) != self.places[name]:
+                raise moved_while_checked(door, self.slots[name])
             watched.append((name, view or given, self.slots[name].writes))
         return tuple(watched)
 
     def copied(self) -> tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], bool, bool], ...]:
         """(copy, plane, in, out) of each of the copies."""
-        return tuple((self.packed[name], with_samples_last(slot, array, self.readings[name]),
-                      not slot.writes or slot.zero, slot.writes)
-                     for name, array in self.copies.items() for slot in (self.slots[name],))
+        copied = []
+        for name, array in self.copies.items():
+            slot = self.slots[name]
+            copied.append((self.packed[name], with_samples_last(slot, array, self.readings[name]),
+                           not slot.writes or slot.zero, slot.writes))
+        return tuple(copied)
 
     def shown(self) -> dict[str, Any]:
         """What was bound: the caller's own objects, but the packed view or copy of a sample-major plane."""
@@ -105,44 +109,59 @@ class Arguments:
 
 
 def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: str | None, mode: str,
-           n: int | None = None, call: Broadcast | None = None) -> Arguments:
+           n: int | None = None, call: Broadcast | None = None, known: Collection[str] = ()) -> Arguments:
     """Check and convert the arguments of a call.
 
     `mode` is "run" or "call", which convert and allocate, or "bind", which takes arrays as they are. `n` fixes the
-    samples; `call` says what is given in another shape than the caller's. Raises as :meth:`Plan.run` says.
+    samples; `call` says what is given in another shape than the caller's; of what is `known` nobody is warned. Raises
+    as :meth:`Plan.run` says.
     """
     own, made = (call.own, call.made) if call else ({}, {})
     check_layout(door, layout)
     plain, axes = unmarked(door, given)
-    all = Arguments(plain | own, frozenset(own), made=dict(made))
-    all.extents = read_extents(door, signature, plain)
+    args = Arguments(plain | own, frozenset(own), made=dict(made))
+    args.extents = read_extents(door, signature, plain)
     values.check_names(door, signature, plain, mode)
-    all.packed = _read(door, signature, plain, mode)
-    all.slots = {slot.name: _typed(slot, all.packed.get(slot.name)) for slot in signature.arguments}
-    for name, array in all.packed.items():
-        if isinstance(array, np.ndarray) and name in all.given and values.is_over(array, all.given[name]):
-            all.memory[name] = array
+    args.packed = _read(door, signature, plain, mode, args.places)
+    args.places |= {name: _place(value) for name, value in own.items() if isinstance(value, np.ndarray)}
+    args.slots = {slot.name: _typed(slot, args.packed.get(slot.name)) for slot in signature.arguments}
+    for name, array in args.packed.items():
+        if isinstance(array, np.ndarray) and name in args.given and values.is_over(array, args.given[name]):
+            args.memory[name] = array
     again = n is not None and mode == "bind"
-    all.n = _settle_planes(door, signature, all, axes, layout, mode, n)
-    for slot in all.slots.values():
-        if slot.name in all.packed and not slot.is_plane and slot.is_array and not slot.is_word:
-            _check_buffer(door, signature, slot, all, again)
-            all.sizes[slot.name] = all.packed[slot.name].nbytes
-    _share_nothing(door, signature, all, mode)
+    args.n = _settle_planes(door, signature, args, axes, layout, mode, n, known)
+    for slot in args.slots.values():
+        if slot.name in args.packed and not slot.is_plane and slot.is_array and not slot.is_word:
+            _check_buffer(door, signature, slot, args, again)
+            args.sizes[slot.name] = args.packed[slot.name].nbytes
+    _share_nothing(door, signature, args, mode)
     if mode != "bind":
-        _make(door, signature, all)
-    for slot in all.slots.values():
-        if slot.like in all.made and slot.name in plain:  # a companion beside a sink that was left out
-            _check_buffer(door, signature, slot, all, again)
-    return all
+        _make(door, signature, args)
+    for slot in args.slots.values():
+        if slot.like in args.made and slot.name in plain:  # a companion beside a sink that was left out
+            _check_buffer(door, signature, slot, args, again)
+    return args
 
 
-def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) -> dict[str, Any]:
-    """Each value as its slot takes it, the shape and memory order of planes aside."""
+def _place(array: Any) -> tuple[Any, ...]:
+    """Where an array of NumPy is, and its shape and strides."""
+    array = np.ndarray.view(array, np.ndarray)
+    return array.ctypes.data, array.shape, array.strides
+
+
+def moved_while_checked(door: str, slot: Slot) -> BufferRefused:
+    """The refusal of a plane that code of the caller's moved in the middle of a call."""
+    return BufferRefused(refusal(door, slot.what, "an array that moved while it was checked",
+                                 "one that stays where it is", "change it between calls"))
+
+
+def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str,
+          places: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Each value as its slot takes it, the shape and memory order of planes aside; `places` are filled in."""
     # Uniforms first: reading one may run the caller's code, which must not change a plane that was checked. Then what
     # is written: a read-only array is refused before anything is converted.
     packed: dict[str, Any] = {}
-    one = mode != "bind" and signature.lanes == Lanes()
+    one = mode != "bind" and not signature.lanes.declared
     for slot in sorted(signature.arguments, key=lambda slot: (not slot.is_uniform, not slot.writes)):
         if slot.name not in given:
             if slot.is_uniform:
@@ -152,6 +171,8 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) 
             raise BufferRefused(refusal(door, slot.what, "an array", "nothing: run returns a new one",
                                         "leave it out; bind and the call form write one in place"))
         value = given[slot.name]
+        if isinstance(value, np.ndarray):
+            places[slot.name] = _place(value)
         if one and slot.is_plane and not slot.head and not slot.writes and isinstance(value, values.NUMBER):
             packed[slot.name] = values.number_plane(door, slot, value)
             continue
@@ -165,41 +186,43 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str) 
     return packed
 
 
-def _settle_planes(door: str, signature: Signature, all: Arguments, axes: Mapping[str, str], layout: str | None,
-                   mode: str, n: int | None) -> int:
+def _settle_planes(door: str, signature: Signature, args: Arguments, axes: Mapping[str, str], layout: str | None,
+                   mode: str, n: int | None, known: Collection[str]) -> int:
     """Put every plane among `packed` as the kernel takes it, and say how many samples there are."""
-    planes = [slot for slot in all.slots.values() if slot.is_plane and slot.name in all.packed]
-    shapes = {slot.name: all.packed[slot.name].shape for slot in planes}
-    all.readings = {slot.name: read_shape(door, signature.lanes, slot, shapes[slot.name], axes.get(slot.name), layout)
+    planes = [slot for slot in args.slots.values() if slot.is_plane and slot.name in args.packed]
+    shapes = {slot.name: args.packed[slot.name].shape for slot in planes}
+    args.readings = {slot.name: read_shape(door, signature.lanes, slot, shapes[slot.name], axes.get(slot.name), layout)
                     for slot in planes}
-    all.one = check_mixture(door, shapes, all.readings)
-    found = [(slot, all.readings[slot.name].n) for slot in sorted(planes, key=lambda slot: slot.is_output)]
-    if len(signature.lanes.axes) > 1:
+    args.one = check_mixture(door, shapes, args.readings)
+    found = [(slot, args.readings[slot.name].n) for slot in sorted(planes, key=lambda slot: slot.is_output)]
+    if signature.lanes.several:
         found.sort(key=lambda plane: -plane[1])  # one that is too short was meant to be broadcast
-    n = total_samples(door, signature, found, all.extents, n, "as bound" if mode == "bind"
+    n = total_samples(door, signature, found, args.extents, n, "as bound" if mode == "bind"
                       else "as the other planes tell")
     for slot in planes:
-        array, reading = all.packed[slot.name], all.readings[slot.name]
+        array, reading = args.packed[slot.name], args.readings[slot.name]
         theirs = with_samples_last(slot, array, reading)
         if not reading.first or (theirs.flags.c_contiguous and theirs.flags.aligned):
             ordered = values.in_order(door, slot, theirs, copies=mode != "bind" and not slot.writes)
             if ordered is not theirs:
-                all.memory.pop(slot.name, None)
+                args.memory.pop(slot.name, None)
             itself = ordered is theirs and not reading.first and array.shape == slot.shape(n)
-            all.packed[slot.name] = array if itself else ordered.reshape(slot.shape(n))
+            args.packed[slot.name] = array if itself else ordered.reshape(slot.shape(n))
             continue
-        if isinstance(all.given[slot.name], list | tuple):
-            raise LayoutError(refusal(door, slot.what, f"a list of shape {array.shape}", f"shape {slot.shape(n)}",
-                                      f"pass np.array({slot.name})"))
+        if isinstance(args.given[slot.name], list | tuple):
+            whole = f"np.array({slot.name})"
+            raise LayoutError(refusal(door, slot.what, f"a list of shape {array.shape} with its samples first",
+                                      "an array, or the samples last",
+                                      f"pass {f'eagle.samples_first({whole})' if slot.name in axes else whole}"))
         if slot.writes and overlaps_itself(theirs):
             raise BufferRefused(refusal(door, slot.what, f"strides {array.strides} for shape {array.shape}, whose "
                                         "elements share memory", "a writable array", "pass an array of your own"))
-        warn(f"{door}: {slot.what}", f"of shape {array.shape} is sample-major, so that it is not used in place: each "
-             f"{'launch' if mode == 'bind' else 'call'} copies it into one of shape {slot.shape(n)}"
-             f"{' and back' if slot.writes else ''}. Pass np.ascontiguousarray(np.moveaxis({slot.name}, 0, -1)), or "
-             f"keep it in memory of that shape: np.empty({slot.shape(n)}).T", LayoutWarning)
-        all.packed[slot.name] = np.empty(slot.shape(n), slot.dtype)
-        all.copies[slot.name] = array
+        if slot.name not in known:
+            warn(f"{door}: {slot.what}", f"of shape {array.shape} is sample-major, so zero-copy is lost: each "
+                 f"{'launch' if mode == 'bind' else 'call'} copies it into one of shape {slot.shape(n)}"
+                 f"{' and back' if slot.writes else ''}; {without_copy(slot, array, n, reading.open)}", LayoutWarning)
+        args.packed[slot.name] = np.empty(slot.shape(n), slot.dtype)
+        args.copies[slot.name] = array
     return n
 
 
@@ -210,10 +233,10 @@ def _typed(slot: Slot, value: Any) -> Slot:
     return replace(slot, dtype=value.dtype)
 
 
-def _check_buffer(door: str, signature: Signature, slot: Slot, all: Arguments, again: bool) -> None:
+def _check_buffer(door: str, signature: Signature, slot: Slot, args: Arguments, again: bool) -> None:
     """Refuse a buffer that is not as long as the kernel needs it, `again` where it takes the place of a bound one; a
     flat table gets its axes."""
-    packed, extents, n = all.packed, all.extents, all.n
+    packed, extents, n = args.packed, args.extents, args.n
     array, what = packed[slot.name], slot.what
     shape = buffer_shape(door, signature, slot, packed, extents, n)
     if shape is not None and array.shape != shape:
@@ -251,41 +274,42 @@ def _check_buffer(door: str, signature: Signature, slot: Slot, all: Arguments, a
                                  "sort the samples by branch and pass where each branch begins"))
 
 
-def _share_nothing(door: str, signature: Signature, all: Arguments, mode: str) -> None:
+def _share_nothing(door: str, signature: Signature, args: Arguments, mode: str) -> None:
     """Refuse arrays that share bytes; run reads a copy of an input that is the very array of an output."""
-    memory = {name: all.packed[name] for name, slot in all.slots.items() if slot.is_array and name in all.packed}
-    memory |= all.copies
-    for name in values.check_overlap(door, tuple(all.slots.values()), signature.aliasable, memory, all.copies):
+    memory = {name: args.packed[name] for name, slot in args.slots.items() if slot.is_array and name in args.packed}
+    memory |= {name: with_samples_last(args.slots[name], array, args.readings[name])
+               for name, array in args.copies.items()}
+    for name in values.check_overlap(door, tuple(args.slots.values()), signature.aliasable, memory, args.copies):
         if mode == "bind":
             raise BufferRefused(refusal(door, f"{name!r}", "an array that is also an output", "a separate array",
                                         "the kernel may write a sample before it has read all of it"))
         warn(f"{door}: {name!r}", "is also an output; the kernel reads a copy of it. Pass a separate output",
              PerformanceWarning)
-        all.packed[name] = all.packed[name].copy()
-        all.memory.pop(name, None)
+        args.packed[name] = args.packed[name].copy()
+        args.memory.pop(name, None)
 
 
-def _made_shape(door: str, signature: Signature, slot: Slot, all: Arguments) -> tuple[int, ...]:
+def _made_shape(door: str, signature: Signature, slot: Slot, args: Arguments) -> tuple[int, ...]:
     """The shape of a buffer that is left out. LayoutError where only the caller can know it."""
-    shape = buffer_shape(door, signature, slot, all.packed, all.extents, all.n)
+    shape = buffer_shape(door, signature, slot, args.packed, args.extents, args.n)
     if shape is None and not slot.start:
         raise LayoutError(refusal(door, slot.what, "nothing", "an array: its length is not declared",
                                   f"pass {slot.name}=np.zeros(...)"))
-    return shape or (all.n,)
+    return shape or (args.n,)
 
 
-def _make(door: str, signature: Signature, all: Arguments) -> None:
+def _make(door: str, signature: Signature, args: Arguments) -> None:
     """Make the outputs and the mask that were left out, also among `packed`."""
-    for slot in all.slots.values():
-        if slot.name in all.packed or not (slot.is_output or slot.is_plane):
+    for slot in args.slots.values():
+        if slot.name in args.packed or not (slot.is_output or slot.is_plane):
             continue
         if slot.is_plane:
-            shape: tuple[int, ...] = (*slot.head, *signature.lanes.shape(all.n))
+            shape: tuple[int, ...] = (*slot.head, *signature.lanes.shape(args.n))
         else:
-            shape = _made_shape(door, signature, slot, all)
+            shape = _made_shape(door, signature, slot, args)
         array = (np.zeros if slot.zero else np.empty)(shape, slot.dtype)
-        all.made[slot.name] = array
-        all.packed[slot.name] = array.reshape(slot.shape(all.n)) if slot.is_plane else array
-    if all.made:
-        all.origin = origin(door, {name: all.given[name] for name, slot in all.slots.items()
-                                   if slot.is_array and name in all.given})
+        args.made[slot.name] = array
+        args.packed[slot.name] = array.reshape(slot.shape(args.n)) if slot.is_plane else array
+    if args.made:
+        args.origin = origin(door, {name: args.given[name] for name, slot in args.slots.items()
+                                   if slot.is_array and name in args.given})

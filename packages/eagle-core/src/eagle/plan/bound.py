@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from eagle import _core
 from eagle.errors import ArgumentError, BufferRefused, LayoutError, refusal, shown
 from eagle.exec import Partition
-from eagle.plan.arguments import settle
+from eagle.plan.arguments import moved_while_checked, settle
 from eagle.plan.layout import check_layout
 from eagle.plan.program import bind
 from eagle.plan.signature import Use
@@ -40,8 +40,8 @@ class BoundPlan(_core.Launches):
         self._n: int | None = None
         self._adopt(door, given, layout)
 
-    def _adopt(self, door: str, given: dict[str, Any], layout: str | None) -> None:
-        """Check every plane, then replace the packed block as a whole."""
+    def _adopt(self, door: str, given: dict[str, Any], layout: str | None, known: Collection[str] = ()) -> None:
+        """Check every plane, then replace the packed block as a whole; `known` are those that stay."""
         plan, n, packed, pattern = self._plan, self._n, given, self._pattern
         call: Broadcast | None = None
         if self._route is not None:
@@ -51,9 +51,13 @@ class BoundPlan(_core.Launches):
                 raise LayoutError(refusal(door, f"inputs {odd}", "other lane axes that they vary along",
                                           "the axes that were bound", "bind again"))
             n, packed, pattern = call.n, call.packed, call.pattern
-        arguments = settle(door, plan.signature, packed, layout, "bind", n, call)
+        arguments = settle(door, plan.signature, packed, layout, "bind", n, call, known)
         plan.check_samples(door, arguments.n)
-        self._set(bind(door, plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ()))
+        bound = bind(door, plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ())
+        if (moved := bound.moved(False)) is not None:
+            raise moved_while_checked(door, arguments.slots[moved])
+        self._set(bound)
+        self._bound = bound
         self._plan, self._pattern = plan, pattern
         self._n = arguments.n
         self._planes = arguments.shown()
@@ -129,7 +133,7 @@ class BoundPlan(_core.Launches):
             if name not in self._planes:
                 raise ArgumentError(refusal(door, f"argument {name!r}", "a name that is not bound",
                                             f"one of {list(self.names)}", "bind again to add one"))
-        self._adopt(door, self._given | changed, layout or self._layout)
+        self._adopt(door, self._given | changed, layout or self._layout, self._planes.keys() - changed.keys())
         return self
 
     def clear(self, *names: str) -> None:
@@ -142,10 +146,8 @@ class BoundPlan(_core.Launches):
             if name not in outputs:
                 raise ArgumentError(refusal(door, f"name {name!r}", "no bound output", f"some of {outputs}",
                                             "name outputs, or write to your own array"))
-        for name in names:
-            if not self._memory[name].flags.writeable:
-                raise BufferRefused(refusal(door, f"name {name!r}", "an array that became read-only",
-                                            "a writable array", f"call rebind({name}=...)"))
+        if (moved := self._bound.moved(True)) is not None:
+            self._moved(moved, door)
         for name in names:
             self._memory[name].fill(0)
 
@@ -164,12 +166,13 @@ class BoundPlan(_core.Launches):
                 raise ValueError(refusal(door, name, shown(given[name]), "None on a host plan", f"leave {name}= out"))
         self.launch()
 
-    def _moved(self, name: str) -> NoReturn:
+    def _moved(self, name: str, door: str | None = None) -> NoReturn:
+        door = door or self._door("launch")
         slot = next(slot for slot in self._plan.signature.arguments if slot.name == name)
         if slot.use in (Use.MAP, Use.OFFSETS):
-            raise BufferRefused(refusal(self._door("launch"), slot.what, "an array that moved, or that "
+            raise BufferRefused(refusal(door, slot.what, "an array that moved, or that "
                                         "leads outside the samples", f"samples of 0 to {self.n - 1}",
                                         f"correct its values, or call rebind({name}=...)"))
         raise BufferRefused(refusal(
-            self._door("launch"), slot.what, "an array that moved, changed its shape, was deleted "
+            door, slot.what, "an array that moved, changed its shape, was deleted "
             "or may no longer be written", "the array as it was bound", f"call rebind({name}=...)"))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from eagle.errors import LayoutError, refusal
+from eagle.interop.buffer import import_buffer
 from eagle.plan import values
 from eagle.plan.lanes import MOST_SAMPLES, read_extents, total_samples
 from eagle.plan.layout import read_shape, unmarked
@@ -160,10 +161,12 @@ def _static(lanes: Lanes) -> Shape:
 
 def _shape(value: Any) -> Shape | None:
     """The shape of what a caller gives; None where it has none."""
-    if isinstance(value, int | float | np.generic):
+    if isinstance(value, values.NUMBER):
         return ()
     try:
-        return tuple(map(operator.index, np.shape(value) if isinstance(value, list | tuple) else value.shape))
+        if isinstance(value, list | tuple):
+            return tuple(np.shape(value))
+        return tuple(map(operator.index, value.shape if hasattr(value, "shape") else import_buffer(value).shape))
     except Exception:  # noqa: BLE001  a foreign object may raise anything; the plan refuses it
         return None
 
@@ -275,7 +278,7 @@ def _check_follows(door: str, slot: Slot, name: str, shape: Shape | None, lane: 
 
 def _read(door: str, slot: Slot, value: Any, shape: Shape | None, mode: str) -> tuple[np.ndarray[Any, Any], Any]:
     """What a slot takes of `value`, as an array and as the object that a bound plan keeps."""
-    if isinstance(value, int | float | np.generic) and not slot.writes:
+    if isinstance(value, values.NUMBER) and not slot.writes:
         return np.asarray(values.input_plane(door, slot, [value])), value
     read = values.bound_plane if mode == "bind" else values.output_plane if slot.writes else values.input_plane
     array = read(door, slot, value)

@@ -55,16 +55,26 @@ def unmarked(door: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     for name, value in given.items():
         said: set[Any] = set()
         for _ in range(NESTED):
-            if isinstance(value, np.ndarray | int | float) or (axis := getattr(value, AXIS, None)) is None:
+            if (marked := _marked(value)) is None:
                 break
+            axis, value = marked
             said.add(axis if isinstance(axis, str) else shown(axis))
-            value = value.array
         if said and said not in ({"first"}, {"last"}):
             raise LayoutError(refusal(door, f"argument {name!r}", f"markers that say {sorted(said)}",
                                       "'first' or 'last'", f"mark it once: eagle.samples_first({name})"))
         if said:
             plain[name], axes[name] = value, said.pop()
     return plain, axes
+
+
+def _marked(value: Any) -> tuple[Any, Any] | None:
+    """What a marker says, and its array; None for anything else."""
+    if isinstance(value, np.ndarray | int | float):
+        return None
+    try:
+        return getattr(value, AXIS), value.array
+    except Exception:  # noqa: BLE001  a foreign object's attributes may raise anything
+        return None
 
 
 def check_layout(door: str, layout: Any) -> None:
@@ -95,21 +105,21 @@ def read_shape(door: str, lanes: Lanes, slot: Slot, shape: tuple[int, ...], axis
     heads = [head for head in (slot.head, slot.matrix) if head is not None]
     last = [shape[-1] for head in heads if len(shape) == len(head) + 1 and shape[:-1] == head]
     first = [shape[0] for head in heads if head and len(shape) == len(head) + 1 and shape[1:] == head]
-    if len(lanes.axes) > 1 and len(shape) >= len(lanes.axes) and shape[:-len(lanes.axes)] in heads:
+    if lanes.several and len(shape) >= len(lanes.axes) and shape[:-len(lanes.axes)] in heads:
         lane = shape[-len(lanes.axes):]
         if lane[1:] == tuple(extent for _, extent in lanes.axes[1:]) and lanes.axes[0][1] in (None, lane[0]):
             last.append(math.prod(lane))
         elif not (first or last):
             raise LayoutError(refusal(door, what, f"lane axes {lane}", f"those the kernel declares: {lanes}",
                                       _lane_fix(lanes, lane)))
-    if shape in heads and lanes == Lanes() and not (first or last):
+    if shape in heads and not lanes.declared and not (first or last):
         return Reading(1, one=True)
     if axis is not None and slot.head and not (first if axis == "first" else last):
-        batch = f"(N, {', '.join(map(str, heads[-1]))})" if axis == "first" else \
-            f"({', '.join(map(str, heads[-1]))}, N)"
+        batch = f"(n, {', '.join(map(str, heads[-1]))})" if axis == "first" else \
+            f"({', '.join(map(str, heads[-1]))}, n)"
         raise LayoutError(refusal(door, what, f"shape {shape}, marked as samples_{axis}", f"shape {batch}",
                                   f"mark it as samples_{'last' if axis == 'first' else 'first'}, or not at all"
-                                  if first or last else _shape_fix(slot, shape, len(lanes.axes) > 1)))
+                                  if first or last else _shape_fix(slot, shape, lanes.several)))
     if first and last and (first[0], last[0]) != (1, 1):
         said = axis or (layout.removeprefix("samples_") if layout else None)
         if said is None:
@@ -122,11 +132,12 @@ def read_shape(door: str, lanes: Lanes, slot: Slot, shape: tuple[int, ...], axis
     else:
         is_first, is_open = bool(first and not last), False
     if not (first or last):
-        wanted = "(n,)" if not slot.head else f"({slot.width}, n) or (n, {slot.width})"
-        if len(lanes.axes) > 1:
+        sides = [", ".join(map(str, head)) for head in heads]
+        wanted = " or ".join(f"({side}, n) or (n, {side})" if side else "(n,)" for side in sides)
+        if lanes.several:
             wanted += f" or {(*slot.head, *(label if extent is None else extent for label, extent in lanes.axes))}"
         raise LayoutError(refusal(door, what, f"shape {shape}", f"shape {wanted}",
-                                  _shape_fix(slot, shape, len(lanes.axes) > 1)))
+                                  _shape_fix(slot, shape, lanes.several)))
     n = first[0] if is_first else last[-1]
     if n > MOST_SAMPLES:
         raise LayoutError(refusal(door, what, f"{n} samples", f"at most {MOST_SAMPLES}",
@@ -195,4 +206,5 @@ def _shape_fix(slot: Slot, shape: tuple[int, ...], has_lanes: bool) -> str:
         return f"pass {turned}"
     if shape == (slot.width,):
         return f"one value for every lane is np.repeat({name}[:, None], n, axis=1)"
-    return ""
+    many = f"{slot.width} components" if slot.head else "one number"
+    return f"pass {many} for each sample"

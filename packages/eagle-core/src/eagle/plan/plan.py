@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from eagle import _core
 from eagle.errors import ArgumentError, BufferRefused, refusal, shown
 from eagle.exec import HostTeam, Partition, RankPartition, Structure, check_placement
-from eagle.plan.arguments import settle
+from eagle.plan.arguments import moved_while_checked, settle
 from eagle.plan.bound import BoundPlan, Route
 from eagle.plan.broadcast import Broadcast
 from eagle.plan.lanes import MOST_SAMPLES
@@ -125,7 +125,9 @@ class Plan(_core.Runs):
             RankPartition.world()
         arguments = settle(door, self.signature, self.given(door, device, planes), layout, mode, n, call)
         self.check_samples(door, arguments.n)
-        bind(door, self.signature, self.kernels, arguments, self.npartitions, self.partitions or ()).launch(door)
+        bound = bind(door, self.signature, self.kernels, arguments, self.npartitions, self.partitions or ())
+        if (moved := bound.launch(door)) is not None:
+            raise moved_while_checked(door, arguments.slots[moved])
         return arguments.results()
 
     def refuse_positions(self, door: str, args: tuple[Any, ...], omissible: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from eagle import _core, backends
 from eagle.plan.arguments import Arguments
-from eagle.plan.signature import Cell, Lanes, Signature, Slot, Stage, Use
+from eagle.plan.signature import Cell, Signature, Slot, Stage, Use
 
 __all__ = ["Kernels", "bind"]
 
@@ -44,7 +44,7 @@ class Kernels:
             entry=plugin.host_entry, slots=tuple(_packed(slot, results.get(slot.name)) for slot in slots),
             keepalive=(plugin, getattr(plugin, "_keepalive", ())),
             serial=plugin.exec_access == "cross_sample_write", aliasable=self._signature.aliasable,
-            lone=self._signature.lanes == Lanes(), live=live[0] if live else -1,
+            lone=not self._signature.lanes.declared, live=live[0] if live else -1,
             lanes=stage.box[0], stride=stage.box[1],
             reductions=tuple((_OPS[cell.op], tuple(at[name] for name in cell.planes()),
                               tuple(at[name] for name in cell.lost())) for cell in stage.cells),

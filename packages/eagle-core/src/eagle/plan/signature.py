@@ -172,6 +172,16 @@ class Lanes:
     axes: tuple[tuple[str | None, int | None], ...] = ((None, None),)
 
     @property
+    def declared(self) -> bool:
+        """Whether the kernel declares axes: its planes may be broadcast, and one sample is no shape of theirs."""
+        return self.axes != ((None, None),)
+
+    @property
+    def several(self) -> bool:
+        """Whether planes may be given in the lane shape, beside the flat one."""
+        return len(self.axes) > 1
+
+    @property
     def row(self) -> int:
         """The lanes in one step of the first axis."""
         return math.prod(extent or 1 for _, extent in self.axes[1:])

@@ -16,13 +16,14 @@ import numpy as np
 
 from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import ArgumentError, BufferRefused, LayoutError, PerformanceWarning, refusal, shown, warn
-from eagle.interop.buffer import BufferView, Requirements, view_for
-from eagle.interop.frameworks import detect
+from eagle.interop.buffer import BufferView, Requirements, view_for, view_of
+from eagle.interop.frameworks import detect, is_followed
+from eagle.plan.advice import ONE, cast, contiguous, example, samples_of, untracked
 from eagle.plan.residency import device_resident
 from eagle.plan.signature import Signature, Slot, Use
 
 __all__ = ["NUMBER", "TO_HOST", "bound_plane", "check_names", "check_overlap", "in_order", "input_plane", "is_over",
-           "number_plane", "output_plane", "read_bound", "read_input", "read_output", "slot_value", "view_of"]
+           "number_plane", "output_plane", "read_bound", "read_input", "read_output", "slot_value"]
 
 TO_HOST = "copy them to the host first: t.cpu().numpy() of a torch tensor, cupy.asnumpy(a) of a CuPy array"
 
@@ -41,37 +42,7 @@ def check_names(door: str, signature: Signature, given: Mapping[str, Any], omiss
         if slot.name not in given and not slot.omissible(omissible):
             why = "; it is updated from its previous value" if slot.reads_prior else ""
             raise ArgumentError(refusal(door, slot.what, "nothing", f"a value for it{why}",
-                                        f"pass {slot.name}={_example(slot, _samples(signature, given))}"))
-
-
-def _samples(signature: Signature, given: Mapping[str, Any]) -> int | str:
-    """The samples that the first plane seems to have: a guess, for advice; "n" where there is none."""
-    for slot in signature.arguments:
-        plane = given.get(slot.name)
-        if slot.is_plane and isinstance(plane, np.ndarray) and plane.size % slot.width == 0:
-            return plane.size // slot.width
-    return "n"
-
-
-def _example(slot: Slot, n: int | str) -> str:
-    """An expression for what the caller has to make; "..." for what only the caller has."""
-    dtype = "" if slot.dtype == np.float64 else ", bool" if slot.dtype.kind == "b" else f", np.{slot.dtype}"
-    shape = f"({slot.width}, {n})" if slot.head else str(n)
-    if slot.use is Use.MAP:
-        return f"np.arange({n}{dtype.replace(', ', ', dtype=')})"
-    if slot.use is Use.LIVE:
-        return f"np.array([{n}]{dtype})"
-    if slot.use in (Use.CELL, Use.WORD, Use.MIX):
-        return f"np.{'ones' if slot.start else 'zeros'}({slot.width}{dtype})"
-    if slot.use is Use.SINK:
-        if slot.like is not None:
-            return f"np.zeros_like({slot.like})"
-        sides = [*map(str, slot.payload), *(str(extent or label) for label, extent in slot.axes or ((str(n), None),))]
-        shape = sides[0] if len(sides) == 1 else f"({', '.join(sides)})"
-        return f"np.zeros({shape}{dtype})"
-    if slot.is_plane and slot.writes:
-        return f"np.{'zeros' if slot.zero else 'empty'}({shape}{dtype})"
-    return "..."
+                                        f"pass {slot.name}={example(slot, samples_of(signature, given))}"))
 
 
 def _array_text(array: np.ndarray[Any, Any]) -> str:
@@ -81,14 +52,6 @@ def _array_text(array: np.ndarray[Any, Any]) -> str:
 def _is_array(value: Any) -> bool:
     """Whether an object is an array of some library, numbers and containers of Python aside."""
     return hasattr(type(value), "__array_interface__") or detect(value) is not None
-
-
-def _is_followed(value: Any) -> bool:
-    """Whether autograd follows a tensor."""
-    try:
-        return not isinstance(value, np.ndarray | NUMBER) and value.requires_grad is True
-    except Exception:  # noqa: BLE001  a foreign object's attributes may raise anything
-        return False
 
 
 def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray[Any, Any]:
@@ -117,17 +80,17 @@ def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray
         if slot.use is Use.TABLE:
             raise TypeError(refusal(door, what, number, "an array of its cells", "one cell is np.array([x])"))
         raise TypeError(refusal(door, what, number, "an array", f"one sample is {slot.name}={one}"
-                                if slot.is_plane else f"pass {slot.name}={_example(slot, 'n')}"))
+                                if slot.is_plane else f"pass {slot.name}={example(slot, 'n')}"))
     if value is None or isinstance(value, str | bytes | list | tuple) or not _is_array(value):
         found = "None" if value is None else f"an object of {type(value).__module__}.{type(value).__qualname__}"
         fix = f"pass an array{' or a list of numbers' if lists else ''}"
         if isinstance(value, list | tuple) or hasattr(type(value), "__array__"):
             fix = f"convert it with np.asarray({slot.name}, {slot.dtype.name!r})"
         if slot.writes:
-            example = _example(slot, len(value) if hasattr(type(value), "__len__") and not slot.head else "n")
+            made = example(slot, len(value) if hasattr(type(value), "__len__") and not slot.head else "n")
             if slot.reads_prior or slot.kind == "Terminated":
-                example = f"np.array({slot.name}, {slot.dtype.name!r})"
-            fix = f"make one, {slot.name} = {example}, and pass it: the result is written into it"
+                made = f"np.array({slot.name}, {slot.dtype.name!r})"
+            fix = f"make one, {slot.name} = {made}, and pass it: the result is written into it"
         raise TypeError(refusal(door, what, found, "an array", fix))
     return _foreign_array(door, slot, value)
 
@@ -137,24 +100,25 @@ def _foreign_array(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
     what, kind = slot.what, f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
     if device_resident(value):
         raise BufferRefused(refusal(door, what, f"a {kind} on a device", "an array in host memory", TO_HOST))
-    if slot.writes and _is_followed(value):
+    if slot.writes and is_followed(value):
         raise BufferRefused(refusal(door, what, f"a {kind} that requires grad", "one that autograd does not follow",
-                                    f"pass {slot.name}.detach()"))
+                                    untracked(slot, value)))
     try:
         view = value if isinstance(value, BufferView) else view_for(door, what, value)
     except Exception as error:
-        if str(error).startswith(door):
+        if isinstance(error, MemoryError) or str(error).startswith(door):
             raise
         why = next(iter(str(error).splitlines()), type(error).__name__)
         raise BufferRefused(refusal(door, what, f"a {kind} that hands out no buffer ({why})", "an array in memory",
-                                    "convert it with its own library")) from error
+                                    "convert it with its own library; a value that jit, grad or vmap traces has none: "
+                                    "call the kernel outside")) from error
     if view.device[0] not in HOST_DEVICE_TYPES:
         raise BufferRefused(refusal(door, what, f"a {kind} on a device", "an array in host memory", TO_HOST))
     if slot.writes and not view.writable:
         adapter = detect(value)
         if adapter is not None and adapter.name == "jax":
             raise BufferRefused(refusal(door, what, "an array of jax, which never changes", "a writable array",
-                                        f"pass an array of NumPy, or leave {slot.name}= out where it is returned"))
+                                        f"pass one of NumPy with its values, {slot.name}=np.array({slot.name})"))
         raise BufferRefused(f"{door}: {what}: {kind}: {'; '.join(view.refusals(Requirements(writable=True)))}; "
                             "pass a writable array of your own")
     if view.dtype != slot.dtype.name and not hasattr(np, view.dtype):
@@ -165,9 +129,9 @@ def _foreign_array(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
 
 def read_input(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
     """An array of the slot's dtype with the values of `value`, in any memory order; itself where that is possible."""
-    if _is_followed(value):
+    if is_followed(value):
         raise BufferRefused(refusal(door, slot.what, "a tensor that requires grad, which the result would not have",
-                                    "one that autograd does not follow", f"pass {slot.name}.detach()"))
+                                    "one that autograd does not follow", untracked(slot, value)))
     array = _host_array(door, slot, value, lists=True)
     if _passes(slot, array):
         return array
@@ -176,6 +140,9 @@ def read_input(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
 
 def number_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
     """A number as one sample of an input: an array without axes."""
+    if np.asarray(value).dtype.kind == "O":
+        raise BufferRefused(refusal(door, slot.what, f"the number {shown(value)}", f"one that {slot.dtype} can hold",
+                                    "scale it"))
     return _converted(door, slot, np.asarray([value]), is_list=True).reshape(())
 
 
@@ -184,11 +151,12 @@ def in_order(door: str, slot: Slot, array: np.ndarray[Any, Any], *, copies: bool
     if array.flags.c_contiguous and array.flags.aligned:
         return array
     if not copies:
-        raise BufferRefused(refusal(door, slot.what, f"strides {array.strides} for shape {array.shape}",
-                                    "a C-contiguous, aligned array",
-                                    "make it with np.empty or np.zeros" if slot.writes else
-                                    f"pass np.ascontiguousarray({slot.name})"))
-    warn(f"{door}: {slot.what}", "is not C-contiguous; it is copied at each call. Pass np.ascontiguousarray of it",
+        found = f"strides {array.strides} for shape {array.shape}" if array.flags.aligned else \
+            f"an address that is no multiple of {array.itemsize} bytes"
+        raise BufferRefused(refusal(door, slot.what, found, "a C-contiguous, aligned array",
+                                    "make it with np.empty or np.zeros" if slot.writes else contiguous(slot, array)))
+    warn(f"{door}: {slot.what}", f"is not {'C-contiguous' if array.flags.aligned else 'aligned'}; it is copied at each "
+         f"call: {contiguous(slot, array)}",
          PerformanceWarning)
     return np.array(array, order="C", copy=True)
 
@@ -196,14 +164,6 @@ def in_order(door: str, slot: Slot, array: np.ndarray[Any, Any], *, copies: bool
 def input_plane(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
     """A C-contiguous array of the slot's dtype with the values of `value`, itself where that is possible."""
     return in_order(door, slot, read_input(door, slot, value), copies=True)
-
-
-def view_of(array: np.ndarray[Any, Any]) -> BufferView | None:
-    """The view of another library's array that `array` is over the memory of."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return base if isinstance(base, BufferView) else None
 
 
 def is_over(array: np.ndarray[Any, Any], given: Any) -> bool:
@@ -225,18 +185,18 @@ def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: b
     if found == wanted:
         return array
     if found.kind not in "iufb" or (not found.isnative):
-        fix = f"byte-swap it: {slot.name}.astype('{wanted}')" if found.kind in "iuf" else ""
+        fix = f"byte-swap it: {slot.name}.astype('{wanted}')" if found.kind in "iuf" else \
+            f"pass the numbers in it, as {wanted}"
         raise BufferRefused(refusal(door, what, _array_text(array), str(wanted), fix))
     if wanted.kind == "f":
         if found.kind == "b":
             raise BufferRefused(refusal(door, what, "bool", str(wanted),
-                                f"convert it with {slot.name}.astype({wanted.name!r})"))
+                                cast(slot, array, is_list)))
         if found.kind == "f":
             if found.itemsize > wanted.itemsize and not is_list:
                 build = f"build the kernel in it: eagle.deploy(k, scalar_type={found.name!r}), or "
                 raise BufferRefused(refusal(door, what, str(found), str(wanted),
-                                            f"{build if found == np.float64 else ''}convert it with "
-                                            f"{slot.name}.astype({wanted.name!r})"))
+                                            f"{build if found == np.float64 else ''}{cast(slot, array)}"))
             if not is_list:
                 build = ", or build in it: eagle.deploy(k, scalar_type='float32')" if found == np.float32 else ""
                 warn(f"{door}: {what}", f"is {found}; it is converted to {wanted} at each call. Pass {wanted}{build}",
@@ -247,18 +207,16 @@ def _converted(door: str, slot: Slot, array: np.ndarray[Any, Any], *, is_list: b
                 raise BufferRefused(refusal(door, what, f"the value {array[lost][0]!s}", f"values {wanted} can hold",
                                             "scale it, or build the kernel in float64"))
             return converted
-        return _exact(door, slot, array)
+        return _exact(door, slot, array, is_list)
     if is_list or (found.kind in "iu" and wanted.kind in "iu"):
-        return _exact(door, slot, array)
-    raise BufferRefused(refusal(door, what, str(found), str(wanted),
-                                f"convert it with {slot.name}.astype({wanted.name!r})"))
+        return _exact(door, slot, array, is_list)
+    raise BufferRefused(refusal(door, what, str(found), str(wanted), cast(slot, array)))
 
 
-def _exact(door: str, slot: Slot, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _exact(door: str, slot: Slot, array: np.ndarray[Any, Any], is_list: bool) -> np.ndarray[Any, Any]:
     """`array` converted, refused where the dtype cannot hold a value."""
     if array.dtype.kind == "b":
-        raise BufferRefused(refusal(door, slot.what, "bool", str(slot.dtype),
-                                    f"{slot.name}.astype({slot.dtype.name!r})"))
+        raise BufferRefused(refusal(door, slot.what, "bool", str(slot.dtype), cast(slot, array, is_list)))
     lossy = _lossy(array, slot.dtype)
     if lossy.any():
         wanted = f"values that are exact in {slot.dtype}"
@@ -266,6 +224,7 @@ def _exact(door: str, slot: Slot, array: np.ndarray[Any, Any]) -> np.ndarray[Any
             limits = np.iinfo(slot.dtype)
             wanted = f"whole numbers from {limits.min} to {limits.max} ({slot.dtype})"
         raise BufferRefused(refusal(door, slot.what, f"the value {array[lossy][0]!s} ({array.dtype})", wanted,
+                                    "round it first" if array.dtype.kind == "f" and slot.dtype.kind in "iu" else
                                     "correct it, or build the kernel with a wider plane"))
     return array.astype(slot.dtype)
 
@@ -297,8 +256,8 @@ def read_output(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
     """The array a kernel writes in place: writable, of the exact dtype, in any memory order."""
     if isinstance(value, NUMBER | complex):
         raise BufferRefused(refusal(door, slot.what, f"the number {shown(value)}, which cannot receive a write",
-                                    "a writable array", "leave it out to have it returned, or pass "
-                                    f"{slot.name}={_example(slot, 'n')}"))
+                                    "a writable array", f"{'leave it out to have it returned, or ' * slot.is_output}"
+                                    f"pass an array: {slot.name}={example(slot, ONE)} for one sample"))
     return read_bound(door, slot, value)
 
 
@@ -314,8 +273,7 @@ def read_bound(door: str, slot: Slot, value: Any) -> np.ndarray[Any, Any]:
         raise BufferRefused(refusal(door, what, "a read-only array", "a writable array",
                                     "pass a writable array of your own; the result is in it"))
     if array.dtype != slot.dtype and not _passes(slot, array):
-        fix = f"make it with dtype={slot.dtype.name!r}" if slot.writes else \
-            f"convert it with {slot.name}.astype({slot.dtype.name!r})"
+        fix = f"make it with dtype {slot.dtype.name!r}" if slot.writes else cast(slot, array)
         raise BufferRefused(refusal(door, what, str(array.dtype), str(slot.dtype), fix))
     return array
 
@@ -344,7 +302,7 @@ def uniform_value(door: str, slot: Slot, value: Any) -> float | int:
     what = slot.what
     if type(value) is float and slot.dtype == np.float64:
         return value
-    if _is_followed(value):
+    if is_followed(value):
         raise BufferRefused(refusal(door, what, "a tensor that requires grad, which the result would not have",
                                     "a number", f"pass {slot.name}.item()"))
     if not isinstance(value, NUMBER | np.ndarray) and _is_array(value):
