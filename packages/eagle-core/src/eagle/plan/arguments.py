@@ -47,7 +47,7 @@ class Arguments:
     #: where the caller's own arrays are, in their memory order; not those that were converted
     memory: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     #: the address, shape and strides that the caller's arrays of NumPy had when they were read
-    places: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    locations: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     readings: dict[str, Reading] = field(default_factory=dict)  #: of the planes that were given
     made: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)  #: outputs the caller left out
     origin: Adapter | None = None  #: whose arrays those become
@@ -65,7 +65,7 @@ class Arguments:
             given, view = self.given[name], view_of(array)
             if self.packed[name] is given:
                 continue
-            if view is None and _place(given) != self.places[name]:
+            if view is None and _location(given) != self.locations[name]:
                 raise moved_while_checked(door, self.slots[name])
             watched.append((name, view or given, self.slots[name].writes))
         return tuple(watched)
@@ -122,8 +122,8 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     args = Arguments(plain | own, frozenset(own), made=dict(made))
     args.extents = read_extents(door, signature, plain)
     values.check_names(door, signature, plain, mode)
-    args.packed = _read(door, signature, plain, mode, args.places)
-    args.places |= {name: _place(value) for name, value in own.items() if isinstance(value, np.ndarray)}
+    args.packed = _read(door, signature, plain, mode, args.locations)
+    args.locations |= {name: _location(value) for name, value in own.items() if isinstance(value, np.ndarray)}
     args.slots = {slot.name: _typed(slot, args.packed.get(slot.name)) for slot in signature.arguments}
     for name, array in args.packed.items():
         if isinstance(array, np.ndarray) and name in args.given and values.is_over(array, args.given[name]):
@@ -143,7 +143,7 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     return args
 
 
-def _place(array: Any) -> tuple[Any, ...]:
+def _location(array: Any) -> tuple[Any, ...]:
     """Where an array of NumPy is, and its shape and strides."""
     array = np.ndarray.view(array, np.ndarray)
     return array.ctypes.data, array.shape, array.strides
@@ -156,8 +156,8 @@ def moved_while_checked(door: str, slot: Slot) -> BufferRefused:
 
 
 def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str,
-          places: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
-    """Each value as its slot takes it, the shape and memory order of planes aside; `places` are filled in."""
+          locations: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Each value as its slot takes it, the shape and memory order of planes aside; `locations` are filled in."""
     # Uniforms first: reading one may run the caller's code, which must not change a plane that was checked. Then what
     # is written: a read-only array is refused before anything is converted.
     packed: dict[str, Any] = {}
@@ -172,7 +172,7 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str,
                                         "leave it out; bind and the call form write one in place"))
         value = given[slot.name]
         if isinstance(value, np.ndarray):
-            places[slot.name] = _place(value)
+            locations[slot.name] = _location(value)
         if one and slot.is_plane and not slot.head and not slot.writes and isinstance(value, values.NUMBER):
             packed[slot.name] = values.number_plane(door, slot, value)
             continue
@@ -200,30 +200,48 @@ def _settle_planes(door: str, signature: Signature, args: Arguments, axes: Mappi
     n = total_samples(door, signature, found, args.extents, n, "as bound" if mode == "bind"
                       else "as the other planes tell")
     for slot in planes:
-        array, reading = args.packed[slot.name], args.readings[slot.name]
-        theirs = with_samples_last(slot, array, reading)
-        if not reading.first or (theirs.flags.c_contiguous and theirs.flags.aligned):
-            ordered = values.in_order(door, slot, theirs, copies=mode != "bind" and not slot.writes)
-            if ordered is not theirs:
-                args.memory.pop(slot.name, None)
-            itself = ordered is theirs and not reading.first and array.shape == slot.shape(n)
-            args.packed[slot.name] = array if itself else ordered.reshape(slot.shape(n))
-            continue
-        if isinstance(args.given[slot.name], list | tuple):
-            whole = f"np.array({slot.name})"
-            raise LayoutError(refusal(door, slot.what, f"a list of shape {array.shape} with its samples first",
-                                      "an array, or the samples last",
-                                      f"pass {f'eagle.samples_first({whole})' if slot.name in axes else whole}"))
-        if slot.writes and overlaps_itself(theirs):
-            raise BufferRefused(refusal(door, slot.what, f"strides {array.strides} for shape {array.shape}, whose "
-                                        "elements share memory", "a writable array", "pass an array of your own"))
-        if slot.name not in known:
-            warn(f"{door}: {slot.what}", f"of shape {array.shape} is sample-major, so zero-copy is lost: each "
-                 f"{'launch' if mode == 'bind' else 'call'} copies it into one of shape {slot.shape(n)}"
-                 f"{' and back' if slot.writes else ''}; {without_copy(slot, array, n, reading.open)}", LayoutWarning)
-        args.packed[slot.name] = np.empty(slot.shape(n), slot.dtype)
-        args.copies[slot.name] = array
+        theirs = with_samples_last(slot, args.packed[slot.name], args.readings[slot.name])
+        if args.readings[slot.name].first and not (theirs.flags.c_contiguous and theirs.flags.aligned):
+            _check_copy(door, args, slot, theirs, slot.name in axes)
+            if slot.name not in known:
+                _warn_of_copy(door, args, slot, n, "launch" if mode == "bind" else "call")
+            args.copies[slot.name] = args.packed[slot.name]
+            args.packed[slot.name] = np.empty(slot.shape(n), slot.dtype)
+        else:
+            _place(door, args, slot, theirs, n, copies=mode != "bind" and not slot.writes)
     return n
+
+
+def _place(door: str, args: Arguments, slot: Slot, theirs: np.ndarray[Any, Any], n: int, *, copies: bool) -> None:
+    """Pack a plane whose memory is component-major, itself where it has that shape; `copies` says whether one that is
+    not in order may be copied once."""
+    array = args.packed[slot.name]
+    ordered = values.in_order(door, slot, theirs, copies=copies)
+    if ordered is not theirs:
+        args.memory.pop(slot.name, None)
+    itself = ordered is theirs and not args.readings[slot.name].first and array.shape == slot.shape(n)
+    args.packed[slot.name] = array if itself else ordered.reshape(slot.shape(n))
+
+
+def _check_copy(door: str, args: Arguments, slot: Slot, theirs: np.ndarray[Any, Any], marked: bool) -> None:
+    """Refuse a plane of which launches cannot work on a copy: a list, and one that nothing can be copied back to."""
+    array = args.packed[slot.name]
+    if isinstance(args.given[slot.name], list | tuple):
+        whole = f"np.array({slot.name})"
+        raise LayoutError(refusal(door, slot.what, f"a list of shape {array.shape} with its samples first",
+                                  "an array, or the samples last",
+                                  f"pass {f'eagle.samples_first({whole})' if marked else whole}"))
+    if slot.writes and overlaps_itself(theirs):
+        raise BufferRefused(refusal(door, slot.what, f"strides {array.strides} for shape {array.shape}, whose "
+                                    "elements share memory", "a writable array", "pass an array of your own"))
+
+
+def _warn_of_copy(door: str, args: Arguments, slot: Slot, n: int, when: str) -> None:
+    """Warn that each call, or launch, works on a copy of a plane."""
+    array = args.packed[slot.name]
+    warn(f"{door}: {slot.what}", f"of shape {array.shape} is sample-major, so zero-copy is lost: each {when} copies it "
+         f"into one of shape {slot.shape(n)}{' and back' if slot.writes else ''}; "
+         f"{without_copy(slot, array, n, args.readings[slot.name].open)}", LayoutWarning)
 
 
 def _typed(slot: Slot, value: Any) -> Slot:
