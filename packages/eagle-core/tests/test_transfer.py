@@ -100,14 +100,15 @@ def test_a_node_keeps_its_arrays() -> None:
 
 
 def test_copies_in_several_threads() -> None:
-    src, into = np.arange(1 << 16), np.zeros(1 << 16, np.int64)
-    node = eagle.copy(src, into=into)
-    threads = [threading.Thread(target=lambda: [node() for _ in range(20)]) for _ in range(4)]
+    """Distinct arrays are copied at once, from one that all read; the GIL is released."""
+    src, into = np.arange(1 << 16), np.zeros((4, 1 << 16), np.int64)
+    nodes = [eagle.copy(src, into=row) for row in into]
+    threads = [threading.Thread(target=lambda node=node: [node() for _ in range(20)]) for node in nodes]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert np.array_equal(src, into)
+    assert (into == src).all()
 
 
 # ---- refusals --------------------------------------------------------------------------------------------------------
