@@ -147,15 +147,18 @@ Buffer read_view(const ViewObject* view) {
 
 // ---- everything else ------------------------------------------------------------------------------------------------
 
+/// An attribute of a module, new reference; null with an exception set.
+PyObject* attribute_of(const char* name, const char* attribute) {
+    PyObject* module = PyImport_ImportModule(name);
+    PyObject* found = module ? PyObject_GetAttrString(module, attribute) : nullptr;
+    Py_XDECREF(module);
+    return found;
+}
+
 /// eagle.interop.reading.read(object, stream, assume_writable)
 PyObject* read_closely(PyObject* object, PyObject* stream, bool assume) {
     static PyObject* read = nullptr;
-    if (!read) {
-        PyObject* module = PyImport_ImportModule("eagle.interop.reading");
-        if (module) read = PyObject_GetAttrString(module, "read");
-        Py_XDECREF(module);
-        if (!read) return nullptr;
-    }
+    if (!read && !(read = attribute_of("eagle.interop.reading", "read"))) return nullptr;
     PyObject* arguments[] = {object, stream, assume ? Py_True : Py_False};
     PyObject* view = PyObject_Vectorcall(read, arguments, 3, nullptr);
     if (!view || Py_IS_TYPE(view, ViewType)) return view;
@@ -365,12 +368,7 @@ PyObject* quick_alias(PyObject* object) {
 
 PyObject* host_adapter(PyObject* object) {
     static PyObject* adapter = nullptr;
-    if (!adapter) {
-        PyObject* module = PyImport_ImportModule("eagle.interop.frameworks");
-        if (module) adapter = PyObject_GetAttrString(module, "host_adapter");
-        Py_XDECREF(module);
-        if (!adapter) return nullptr;
-    }
+    if (!adapter && !(adapter = attribute_of("eagle.interop.frameworks", "host_adapter"))) return nullptr;
     return PyObject_CallOneArg(adapter, reinterpret_cast<PyObject*>(Py_TYPE(object)));
 }
 

@@ -122,7 +122,7 @@ class Jax(Library):
         return self.jax.enable_x64(True)
 
     def over(self, a: Array) -> Any:
-        raise NotImplementedError("jax shares no memory of others")
+        pytest.fail("jax shares no memory of others: ask Library.shares first")
 
     def new(self, a: Array) -> Any:
         return self.jnp.array(a, copy=True)
@@ -145,7 +145,18 @@ class Jax(Library):
         return "jax.Array"
 
 
-class Warp(Library):
+class Unflagged(Library):
+    """A library without arrays that are flagged read-only."""
+
+    def read_only(self, a: Array) -> Any:
+        return None
+
+    def unwritable(self, a: Array) -> list[tuple[Any, str]]:
+        shared = self.over(np.lib.stride_tricks.as_strided(a.copy(), a.shape, (0,) * a.ndim))
+        return [(shared, "required read-write, got read-write, but elements share memory")]
+
+
+class Warp(Unflagged):
     name, label, distribution = "warp", "NVIDIA Warp", "warp-lang"
     ranks = 1
 
@@ -169,18 +180,11 @@ class Warp(Library):
     def address(self, x: Any) -> int:
         return int(x.ptr)
 
-    def read_only(self, a: Array) -> Any:
-        return None
-
-    def unwritable(self, a: Array) -> list[tuple[Any, str]]:
-        shared = self.over(np.lib.stride_tricks.as_strided(a.copy(), a.shape, (0,) * a.ndim))
-        return [(shared, "required read-write, got read-write, but elements share memory")]
-
     def type_of(self, x: Any) -> str:
         return "warp.array"
 
 
-class TvmFfi(Library):
+class TvmFfi(Unflagged):
     name, label, distribution = "tvm_ffi", "tvm-ffi", "apache-tvm-ffi"
 
     def __init__(self) -> None:
@@ -198,13 +202,6 @@ class TvmFfi(Library):
 
     def address(self, x: Any) -> int:
         return int(x.data_ptr())
-
-    def read_only(self, a: Array) -> Any:
-        return None
-
-    def unwritable(self, a: Array) -> list[tuple[Any, str]]:
-        shared = self.over(np.lib.stride_tricks.as_strided(a.copy(), a.shape, (0,) * a.ndim))
-        return [(shared, "required read-write, got read-write, but elements share memory")]
 
     def type_of(self, x: Any) -> str:
         return "tvm_ffi.Tensor"

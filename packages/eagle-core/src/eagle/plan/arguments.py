@@ -19,7 +19,7 @@ from eagle.plan.lanes import buffer_shape, read_extents, table_view, total_sampl
 from eagle.plan.layout import (
     Reading,
     check_layout,
-    check_mixture,
+    is_one_sample,
     overlaps_itself,
     read_shape,
     samples_first,
@@ -193,7 +193,7 @@ def _settle_planes(door: str, signature: Signature, args: Arguments, axes: Mappi
     shapes = {slot.name: args.packed[slot.name].shape for slot in planes}
     args.readings = {slot.name: read_shape(door, signature.lanes, slot, shapes[slot.name], axes.get(slot.name), layout)
                     for slot in planes}
-    args.one = check_mixture(door, shapes, args.readings)
+    args.one = is_one_sample(door, shapes, args.readings)
     found = [(slot, args.readings[slot.name].n) for slot in sorted(planes, key=lambda slot: slot.is_output)]
     if signature.lanes.several:
         found.sort(key=lambda plane: -plane[1])  # one that is too short was meant to be broadcast

@@ -17,8 +17,8 @@ from eagle.errors import LayoutError, refusal, shown
 from eagle.plan.lanes import MOST_SAMPLES
 from eagle.plan.signature import Lanes, Slot
 
-__all__ = ["LAYOUTS", "Reading", "check_layout", "check_mixture", "overlaps_itself", "read_shape", "samples_first",
-           "samples_last", "unmarked", "with_samples_last"]
+__all__ = ["Reading", "check_layout", "is_one_sample", "overlaps_itself", "read_shape", "samples_first", "samples_last",
+           "unmarked", "with_samples_last"]
 
 #: What ``layout=`` takes.
 LAYOUTS = ("samples_first", "samples_last")
@@ -170,7 +170,7 @@ def overlaps_itself(array: np.ndarray[Any, Any]) -> bool:
     return False
 
 
-def check_mixture(door: str, shapes: Mapping[str, tuple[int, ...]], readings: Mapping[str, Reading]) -> bool:
+def is_one_sample(door: str, shapes: Mapping[str, tuple[int, ...]], readings: Mapping[str, Reading]) -> bool:
     """Whether a call is over one sample. LayoutError where it is one sample of some planes and a batch of others."""
     one = next((name for name, reading in readings.items() if reading.one), None)
     batch = next((name for name, reading in readings.items() if not reading.one), None)
