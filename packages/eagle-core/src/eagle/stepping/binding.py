@@ -112,7 +112,7 @@ def bind_step(door: str, model: Model, layout: str | None, planes: Mapping[str, 
 
 
 def _as_given(array: Array, copy: Array, plane: Array) -> Array:
-    """`copy`, component-major, as a view in the shape of `array`, of which `plane` is the view with the samples last."""
+    """`copy`, component-major, as a view in the shape of `array`; `plane` is that with the samples last."""
     turned = copy.reshape(plane.shape)
     return np.moveaxis(turned, -1, 0).reshape(array.shape) if turned.ndim > 1 else turned
 
