@@ -182,8 +182,8 @@ bool Block::allocate(std::size_t i, bool zero) {
 }
 
 /// Two planes that share bytes, one of them written. The very same array as input and output serves where each sample
-/// is read before anything of it is written.
-bool Block::unfit_overlap() const {
+/// is read before anything of it is written, and not read again.
+bool Block::unfit_overlap(bool aliasable) const {
     const std::vector<Slot>& slots = *kernel_->slots;
     for (std::size_t i = 0; i < slots.size(); ++i) {
         if (!slots[i].writes || !planes_[i]) continue;
@@ -197,7 +197,7 @@ bool Block::unfit_overlap() const {
             if (begin == end || other == other_end) continue;
             const bool same = other == begin && other_end == end && !slots[j].writes && slots[j].is_plane() &&
                               slots[j].width == slots[i].width && slots[j].bytes == slots[i].bytes;
-            if (!same || !kernel_->aliasable) return true;
+            if (!same || !aliasable) return true;
         }
     }
     return false;
@@ -325,7 +325,7 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
         }
     }
     if (foreign_ && !unmoved()) return Packed::Unfit;  // by the code of a producer that was asked later
-    return unfit_overlap() ? Packed::Unfit : Packed::Yes;
+    return unfit_overlap(kernel_->aliasable && door != Door::Step) ? Packed::Unfit : Packed::Yes;
 }
 
 bool Block::unmoved() const {

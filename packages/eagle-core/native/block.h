@@ -73,7 +73,7 @@ private:
 
     template <class T>
     void finish(const Reduction& reduction, T* out) const;
-    bool unfit_overlap() const;
+    bool unfit_overlap(bool aliasable) const;
     /// Whether no plane of another library's, or of numpy, moved since it was read. It runs no code of Python.
     bool unmoved() const;
     bool take(std::size_t i, PyObject* value, bool exact);

@@ -124,6 +124,21 @@ struct Stage {
         return [kernel = kernel, status] { passed(kernel, status); };
     }
 
+    /// Whether it writes to memory that the other has under another name.
+    bool writes_into(const Stage& other) const {
+        const std::vector<Slot>&slots = *kernel->slots, &others = *other.kernel->slots;
+        for (std::size_t i = 0; i < slots.size(); ++i) {
+            if (!slots[i].writes || !block.plane(i)) continue;
+            const Kept mine(block.plane(i));
+            for (std::size_t j = 0; j < others.size(); ++j) {
+                if (!other.block.plane(j) || others[j].name == slots[i].name) continue;
+                const Kept theirs(other.block.plane(j));
+                if (mine.data < theirs.data + theirs.bytes() && theirs.data < mine.data + mine.bytes()) return true;
+            }
+        }
+        return false;
+    }
+
 private:
     void clear() const {
         for (const Kept& plane : clears) std::memset(plane.data, 0, plane.bytes());
@@ -436,7 +451,23 @@ PyObject* bound_planes(PyObject* object, PyObject*) {
     return planes;
 }
 
+/// alike(bounds): whether kernels over these planes may run one behind the other: all over as many samples, and no plane
+/// that one writes under another name in another.
+PyObject* bound_alike(PyObject*, PyObject* bounds) {
+    std::vector<const Stage*> stages;
+    for (Py_ssize_t i = 0; PyTuple_Check(bounds) && i < PyTuple_GET_SIZE(bounds); ++i) {
+        if (!Py_IS_TYPE(PyTuple_GET_ITEM(bounds, i), BoundType)) return PyErr_Format(PyExc_TypeError, "not a Bound");
+        for (const auto& stage : *reinterpret_cast<BoundObject*>(PyTuple_GET_ITEM(bounds, i))->stages)
+            stages.push_back(stage.get());
+    }
+    for (const Stage* one : stages)
+        for (const Stage* other : stages)
+            if (one->block.n() != other->block.n() || (one != other && one->writes_into(*other))) Py_RETURN_FALSE;
+    Py_RETURN_TRUE;
+}
+
 PyMethodDef bound_methods[] = {
+    {"alike", bound_alike, METH_O | METH_STATIC, nullptr},
     {"exactly", method(bound_exactly), METH_FASTCALL | METH_CLASS, nullptr},
     {"planes", bound_planes, METH_NOARGS, nullptr},
     {"launch", bound_launch, METH_O, nullptr},

@@ -17,7 +17,7 @@ from eagle.stepping.progress import Bar, Progress, read_progress
 from eagle.stepping.report import RunReport
 from eagle.stepping.steps import make_engine
 
-__all__ = ["POLICIES", "Runner", "make_runner", "run_until_done", "until_done"]
+__all__ = ["POLICIES", "Runner", "make_report", "make_runner", "run_until_done", "until_done"]
 
 POLICIES = ("auto", "tiled", "measured", "band")
 MOST_THREADS = 1024
@@ -165,17 +165,21 @@ class Runner:
         KeyboardInterrupt with every plane at a step boundary, and what a node of the step or a function for
         ``progress=`` raises; the runner can go on behind each.
         """
+        return self.run_for("Runner.run")
+
+    def run_for(self, door: str) -> RunReport:
+        """What :meth:`run` does, for the door named `door`."""
         if not self._turn.acquire(blocking=False):
-            raise self._busy("run")
+            raise _busy(door)
         try:
-            return self._run()
+            return self._run(door)
         finally:
             self._turn.release()
 
-    def _run(self) -> RunReport:
+    def _run(self, door: str) -> RunReport:
         binding, counter = self._binding, self._counter
         for bound, packed in zip(binding.bounds, binding.packed, strict=True):
-            bound.refuse_moved("Runner.run", packed)
+            bound.refuse_moved(door, packed)
         before = self._before = int(np.count_nonzero(self._bytes))
         counter[0] = before
         n = binding.n
@@ -192,18 +196,8 @@ class Runner:
                 binding.end()
             if isinstance(self._progress, Bar):
                 self._progress.close()
-        finished = int(counter[0])
-        by_k = self._by_k(steps)
-        self._last = report = RunReport(n, finished, finished == n, sum(by_k.values()), steps, 0, 0, 0.0, by_k, exact,
-                                        mapped=mapped)
+        self._last = report = make_report(self._model, n, int(counter[0]), steps, exact, mapped)
         return report
-
-    def _by_k(self, steps: int) -> dict[int, int]:
-        """The launches of a run, by the steps of each."""
-        if not steps:
-            return {}
-        k = self._model.steps
-        return {steps: 1} if k == "auto" else {int(k): -(-steps // int(k))}
 
     def _tell(self, done: int, steps: int) -> object:
         assert self._progress is not None
@@ -216,8 +210,12 @@ class Runner:
 
     def reset(self) -> None:
         """Clear mask and counter; the state keeps its values. Raises Busy beside a run."""
+        self.reset_for("Runner.reset")
+
+    def reset_for(self, door: str) -> None:
+        """What :meth:`reset` does, for the door named `door`."""
         if not self._turn.acquire(blocking=False):
-            raise self._busy("reset")
+            raise _busy(door)
         try:
             self._bytes.fill(0)
             self._counter.fill(0)
@@ -235,15 +233,24 @@ class Runner:
                                    f"one of {list(binding.planes)}", "ask for one of these"))
         return binding.planes[name]
 
-    def _busy(self, method: str) -> Busy:
-        return Busy(refusal(f"Runner.{method}", "runner", "a call that is running on it", "one call at a time",
-                            "make one runner for each thread, or wait until it is through"))
-
     def __repr__(self) -> str:
         model = self._model
         most = f", steps_max={model.steps_max}" if model.auto else ""
         return (f"Runner(host, n={self.n}, steps_per_launch={model.steps!r}{most}, every={self.every}, "
                 f"launches_per_compaction={self.launches_per_compaction}, active={self.active is not None})")
+
+
+def make_report(model: Model, n: int, finished: int, steps: int, exact: bool, mapped: int) -> RunReport:
+    """The report of a run that took `steps`."""
+    k = model.steps
+    by_k = {} if not steps else {steps: 1} if k == "auto" else {int(k): -(-steps // int(k))}
+    return RunReport(n, finished, finished == n, sum(by_k.values()), steps, 0, 0, 0.0, by_k, exact, mapped=mapped)
+
+
+def _busy(door: str) -> Busy:
+    what = door.partition(".")[0].lower()
+    return Busy(refusal(door, what, "a call that is running on it", "one call at a time",
+                        f"make one {what} for each thread, or wait until it is through"))
 
 
 Step = Plan | AutoPlan | list[Any] | tuple[Any, ...]
