@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping
 from time import perf_counter
 from typing import Any
 
+from eagle import _core
 from eagle.interop.frameworks import ORIGINS, Adapter, detect
 from eagle.plan.layout import unmarked
 from eagle.registry.memo import Memo
@@ -53,6 +54,7 @@ class Simulation:
                  runner: Runner) -> None:
         calling = prepared.calling
         self._prepared, self._runner = prepared, runner
+        self._turns = _core.Turns("Simulation")
         self._made = tuple(name for name in planes if name not in given)
         mask = prepared.model.mask
         self._ours = {mask, *(name for name in planes if planes[name] is not given.get(name))}
@@ -65,11 +67,12 @@ class Simulation:
     def run(self) -> SimResult:
         """Step until all samples are done or `max_steps` more steps were offered; the next run goes on from there.
         Raises what :meth:`Runner.run` raises."""
-        began = perf_counter()
-        report = self._runner.run_for("Simulation.run")
-        wall = perf_counter() - began
-        return SimResult({name: self._delivered(name) for name in self._names["state"]},
-                         self._delivered(self._prepared.model.mask), report, wall, self._made)
+        with self._turns("run"):
+            began = perf_counter()
+            report = self._runner.run_for("Simulation.run")
+            wall = perf_counter() - began
+            return SimResult({name: self._delivered(name) for name in self._names["state"]},
+                             self._delivered(self._prepared.model.mask), report, wall, self._made)
 
     def _delivered(self, name: str) -> Any:
         """A plane as the caller gets it: what eagle made is of his framework."""
@@ -78,7 +81,8 @@ class Simulation:
 
     def reset(self) -> None:
         """Clear mask and counter; the state keeps its values, and the caller seeds it anew. Raises Busy beside a run."""
-        self._runner.reset_for("Simulation.reset")
+        with self._turns("reset"):
+            self._runner.reset()
 
     def stop(self) -> None:
         """From any thread: let :meth:`run` return at its next round, as :meth:`Runner.stop` says."""
