@@ -12,7 +12,6 @@ import numpy as np
 from eagle import _core
 from eagle.plan.signature import Signature, Use
 from eagle.roles import FINISHED_COUNT, FUSED_STEPS
-from eagle.stepping.binding import Binding
 from eagle.stepping.calling import Calling
 from eagle.stepping.model import MOST_STEPS, Model
 from eagle.stepping.result import SimResult
@@ -86,8 +85,7 @@ class Quick:
         n = mask.size
         if n == 0:
             return None
-        binding = Binding((), bounds, n, mask.ndim == 0, mask.reshape(n), mask, {}, written=self._written(bounds))
-        engine = make_engine(DOOR, self._model, binding, counter, word)
+        engine = make_engine(DOOR, self._model, bounds, n, counter, word, self._written(bounds))
         began = perf_counter()
         _, steps, exact, mapped, _ = engine.run(max_steps, 0, True, None)
         wall = perf_counter() - began
