@@ -57,8 +57,8 @@ def test_a_backend_that_could_record(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = {"path": "/there/libeagle_later.so", "groups": {"capturer": ""}}
     monkeypatch.setattr("eagle.backends.kinds", lambda: ("later",))
     monkeypatch.setattr("eagle.backends.info", lambda kind: facts)
-    with pytest.raises(BackendUnavailable, match=r"\nbackend 'later' \(/there/libeagle_later.so\) provides capturer, which "
-                                                 "this eagle-core does not use yet: upgrade it$"):
+    with pytest.raises(BackendUnavailable, match=r"\nbackend 'later' \(/there/libeagle_later.so\) provides capturer, "
+                                                 "which this eagle-core does not use yet: upgrade it$"):
         GraphPipeline()
 
 

@@ -79,6 +79,10 @@ def test_cells_of_any_array() -> None:
         memory[0] = 2
         assert guard.evaluate()
         memory[0] = 0
+    brk = u32(1)
+    loop = repeat_while(nothing, limit=import_buffer(u32(3)), brk=import_buffer(brk))
+    loop()
+    assert loop.iterations() == 3 and brk[0] == 0
     read_only = u32(4)
     read_only.flags.writeable = False
     assert SkipGuard.nonzero(read_only).evaluate()
