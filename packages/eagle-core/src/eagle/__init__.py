@@ -19,25 +19,31 @@ from eagle.errors import (
     Busy,
     LayoutError,
     LayoutWarning,
+    NonToggleableMemberError,
     OutOfBounds,
     PerformanceWarning,
+    UnknownMemberError,
 )
 
 if TYPE_CHECKING:  # what _LAZY says, for type checkers
     from eagle import abi, backends, dtypes, exec, interop, nodes, plan, registry, roles, sidecar
     from eagle.backends import device_props
+    from eagle.compose import GraphComposer
     from eagle.exec import num_threads, set_num_threads
     from eagle.interop import detect, origin_adapter, to_cupy
+    from eagle.nodes import RepeatWhile, SkipGuard, Skippable, opaque, repeat_while, skippable
+    from eagle.pipeline import GraphPipeline
     from eagle.plan import AutoPlan, BoundPlan, Plan, samples_first, samples_last
     from eagle.plan import auto as deploy
     from eagle.registry import load_bundle
     from eagle.transfer import copy, pinned
 
-__all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "LayoutError",
-           "LayoutWarning", "OutOfBounds", "PerformanceWarning", "Plan", "abi", "backends", "copy", "deploy", "detect",
-           "device_props", "dtypes", "exec", "interop", "load_bundle", "nodes", "num_threads", "origin_adapter",
-           "pinned", "plan", "registry", "roles", "samples_first", "samples_last", "set_num_threads", "sidecar",
-           "to_cupy"]
+__all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "GraphComposer",
+           "GraphPipeline", "LayoutError", "LayoutWarning", "NonToggleableMemberError", "OutOfBounds",
+           "PerformanceWarning", "Plan", "RepeatWhile", "SkipGuard", "Skippable", "UnknownMemberError", "abi",
+           "backends", "copy", "deploy", "detect", "device_props", "dtypes", "exec", "interop", "load_bundle", "nodes",
+           "num_threads", "opaque", "origin_adapter", "pinned", "plan", "registry", "repeat_while", "roles",
+           "samples_first", "samples_last", "set_num_threads", "sidecar", "skippable", "to_cupy"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -49,7 +55,12 @@ __path__ += [folder for folder in (os.path.join(entry, "eagle") for entry in sys
 _LAZY = {
     "AutoPlan": "eagle.plan",
     "BoundPlan": "eagle.plan",
+    "GraphComposer": "eagle.compose",
+    "GraphPipeline": "eagle.pipeline",
     "Plan": "eagle.plan",
+    "RepeatWhile": "eagle.nodes",
+    "SkipGuard": "eagle.nodes",
+    "Skippable": "eagle.nodes",
     "abi": "eagle.abi",
     "backends": "eagle.backends",
     "copy": "eagle.transfer",
@@ -62,15 +73,18 @@ _LAZY = {
     "load_bundle": "eagle.registry",
     "nodes": "eagle.nodes",
     "num_threads": "eagle.exec",
+    "opaque": "eagle.nodes",
     "origin_adapter": "eagle.interop",
     "pinned": "eagle.transfer",
     "plan": "eagle.plan",
     "registry": "eagle.registry",
+    "repeat_while": "eagle.nodes",
     "roles": "eagle.roles",
     "samples_first": "eagle.plan",
     "samples_last": "eagle.plan",
     "set_num_threads": "eagle.exec",
     "sidecar": "eagle.sidecar",
+    "skippable": "eagle.nodes",
     "to_cupy": "eagle.interop",
 }
 

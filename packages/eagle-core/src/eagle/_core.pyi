@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import numpy as np
@@ -58,6 +59,11 @@ class Stream:
 def memcpy(dst: int, src: int, bytes: int, direction: int = 3) -> None: ...
 def host_alloc(bytes: int) -> int: ...
 def host_free(ptr: int) -> None: ...
+
+# One call at a time on an object: `with turns("run"):` raises Busy at once where another call holds one.
+class Turns:
+    def __init__(self, owner: str) -> None: ...
+    def __call__(self, method: str) -> AbstractContextManager[None]: ...
 
 class Kernel:
     def __new__(cls, name: str, backend: Backend, entry: int,
