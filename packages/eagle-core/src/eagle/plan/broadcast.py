@@ -280,7 +280,7 @@ def _read(door: str, slot: Slot, value: Any, shape: Shape | None, mode: str) -> 
     """What a slot takes of `value`, as an array and as the object that a bound plan keeps."""
     if isinstance(value, values.NUMBER) and not slot.writes:
         return np.asarray(values.input_plane(door, slot, [value])), value
-    read = values.bound_plane if mode == "bind" else values.output_plane if slot.writes else values.input_plane
+    read = values.bound_plane if mode in values.AS_GIVEN else values.output_plane if slot.writes else values.input_plane
     array = read(door, slot, value)
     if array.shape != shape:
         raise LayoutError(refusal(door, slot.what, f"shape {array.shape}", f"shape {shape}",
