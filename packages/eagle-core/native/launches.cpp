@@ -418,8 +418,7 @@ PyObject* bound_exactly(PyObject* type, PyObject* const* args, Py_ssize_t count)
         auto* kernel = reinterpret_cast<KernelObject*>(args[0]);
         std::vector<int16_t> position;
         make_empty(self);
-        if (!read_cut(PyLong_AsLongLong(args[2]), args[3], *self->cut) ||
-            !read_values(kernel, args[1], position))
+        if (!read_cut(PyLong_AsLongLong(args[2]), args[3], *self->cut) || !read_values(kernel, args[1], position))
             return nullptr;
         auto stage = std::make_unique<Stage>(kernel, -1);
         PyObject* const* values = reinterpret_cast<PyTupleObject*>(args[1])->ob_item;
@@ -451,12 +450,14 @@ PyObject* bound_planes(PyObject* object, PyObject*) {
     return planes;
 }
 
-/// alike(bounds): whether kernels over these planes may run one behind the other: all over as many samples, and no plane
-/// that one writes under another name in another.
+/// alike(bounds): whether kernels over these planes may run one behind the other: all over as many samples, and no
+/// plane that one writes under another name in another.
 PyObject* bound_alike(PyObject*, PyObject* bounds) {
     std::vector<const Stage*> stages;
-    for (Py_ssize_t i = 0; PyTuple_Check(bounds) && i < PyTuple_GET_SIZE(bounds); ++i) {
-        if (!Py_IS_TYPE(PyTuple_GET_ITEM(bounds, i), BoundType)) return PyErr_Format(PyExc_TypeError, "not a Bound");
+    if (!PyTuple_Check(bounds)) return PyErr_Format(PyExc_TypeError, "_core.Bound.alike: wanted a tuple");
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bounds); ++i) {
+        if (!Py_IS_TYPE(PyTuple_GET_ITEM(bounds, i), BoundType))
+            return PyErr_Format(PyExc_TypeError, "_core.Bound.alike: wanted bound kernels");
         for (const auto& stage : *reinterpret_cast<BoundObject*>(PyTuple_GET_ITEM(bounds, i))->stages)
             stages.push_back(stage.get());
     }

@@ -85,7 +85,7 @@ def test_vectors_in_blocks(tmp_path: Path, how: str) -> None:
         maps = on_disk(tmp_path, {"w": np.ascontiguousarray(w.T), "p": np.ascontiguousarray(p.T)})
         with pytest.warns(eagle.LayoutWarning):
             eagle.simulate(ks.turning, maps["w"], stop, maps["p"], np.zeros(n), max_steps=99, max_memory=5000)
-        assert (maps["p"].T == p_).all()
+        assert (p_ == maps["p"].T).all()
         return
     maps = on_disk(tmp_path, {"w": w, "p": np.concatenate([p, p, p])})
     part = maps["p"][2:4] if how == "slice" else on_disk(tmp_path, {"p": p})["p"]
