@@ -38,16 +38,27 @@ if TYPE_CHECKING:  # what _LAZY says, for type checkers
     from eagle.registry import load_bundle
     from eagle.roles import FINISHED_COUNT as FINISHED_PLANE
     from eagle.roles import FUSED_STEPS as FUSED_STEPS_PLANE
-    from eagle.stepping import Runner, RunReport, run_until_done, until_done
+    from eagle.stepping import (
+        Runner,
+        RunReport,
+        SimResult,
+        Simulation,
+        run_until_done,
+        simulate,
+        simulation,
+        until_done,
+    )
     from eagle.transfer import copy, pinned
 
 __all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "FINISHED_PLANE",
            "FUSED_STEPS_PLANE", "GraphComposer", "GraphPipeline", "LayoutError", "LayoutWarning",
            "NonToggleableMemberError", "OutOfBounds", "PerformanceWarning", "Plan", "RepeatWhile", "RunReport",
-           "Runner", "SkipGuard", "Skippable", "UnknownMemberError", "abi", "backends", "copy", "deploy", "detect",
+           "Runner", "SimResult", "Simulation", "SkipGuard", "Skippable", "UnknownMemberError", "abi", "backends",
+           "copy", "deploy", "detect",
            "device_props", "dtypes", "exec", "interop", "load_bundle", "nodes", "num_threads", "opaque",
            "origin_adapter", "pinned", "plan", "registry", "repeat_while", "roles", "run_until_done", "samples_first",
-           "samples_last", "set_num_threads", "sidecar", "skippable", "stepping", "to_cupy", "until_done"]
+           "samples_last", "set_num_threads", "sidecar", "simulate", "simulation", "skippable", "stepping", "to_cupy",
+           "until_done"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -67,6 +78,8 @@ _LAZY = {
     "RepeatWhile": "eagle.nodes",
     "RunReport": "eagle.stepping",
     "Runner": "eagle.stepping",
+    "SimResult": "eagle.stepping",
+    "Simulation": "eagle.stepping",
     "SkipGuard": "eagle.nodes",
     "Skippable": "eagle.nodes",
     "abi": "eagle.abi",
@@ -93,6 +106,8 @@ _LAZY = {
     "samples_last": "eagle.plan",
     "set_num_threads": "eagle.exec",
     "sidecar": "eagle.sidecar",
+    "simulate": "eagle.stepping",
+    "simulation": "eagle.stepping",
     "skippable": "eagle.nodes",
     "stepping": "eagle.stepping",
     "to_cupy": "eagle.interop",

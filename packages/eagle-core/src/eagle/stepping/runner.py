@@ -26,7 +26,7 @@ from eagle.stepping.progress import Bar, Progress, read_progress
 from eagle.stepping.report import RunReport
 from eagle.stepping.steps import make_engine
 
-__all__ = ["POLICIES", "Runner", "make_runner", "run_until_done", "until_done"]
+__all__ = ["POLICIES", "Runner", "make_report", "make_runner", "run_until_done", "until_done"]
 
 POLICIES = ("auto", "tiled", "measured", "band")
 MOST_THREADS = 1024
@@ -45,7 +45,8 @@ class Runner:
         self._counter = np.zeros(1, np.uint32)
         self._word = np.ones(1, np.int64) if single and model.auto else None
         self._binding = binding = bind_step(door, model, layout, planes, self._counter, self._word)
-        self._engine = make_engine(door, model, binding, self._counter, self._word)
+        self._engine = make_engine(door, model, binding.packed, binding.n, self._counter, self._word,
+                                   binding.written)
         self._bytes = binding.mask.view(np.uint8)
         self._turns = _core.Turns("Runner")
         self._host_policy = "auto"
@@ -185,18 +186,18 @@ class Runner:
         KeyboardInterrupt with every plane at a step boundary, and what a node of the step or a function for
         ``progress=`` raises; the runner can go on behind each.
         """
+        return self.run_for("Runner.run")
+
+    def run_for(self, door: str) -> RunReport:
+        """What :meth:`run` does, for the door named `door`."""
         with self._turns("run"):
             binding, counter, n = self._binding, self._counter, self._binding.n
             for bound, packed in binding.pairs:
-                bound.refuse_moved("Runner.run", packed)
+                bound.refuse_moved(door, packed)
             counter[0] = self._before = int(np.count_nonzero(self._bytes))
             self._ran = (0, True, 0)
             self._loop()
-            finished = int(counter[0])
-            steps, exact, mapped = self._ran
-            by_k = self._by_k(steps)
-            self._last = report = RunReport(n, finished, finished == n, sum(by_k.values()), steps, 0, 0, 0.0, by_k,
-                                            exact, mapped=mapped)
+            self._last = report = make_report(self._model, n, int(counter[0]), *self._ran)
             return report
 
     def _step_all(self) -> None:
@@ -215,13 +216,6 @@ class Runner:
         self._ran = (steps, exact, mapped)
         if progress is not None and self._said != (now := (int(self._counter[0]), steps)):
             progress(*now)
-
-    def _by_k(self, steps: int) -> dict[int, int]:
-        """The launches of a run, by the steps of each."""
-        if not steps:
-            return {}
-        k = self._model.steps
-        return {steps: 1} if k == "auto" else {int(k): -(-steps // int(k))}
 
     def _told(self, done: int, steps: int) -> object:
         assert self._progress is not None
@@ -255,6 +249,13 @@ class Runner:
         most = f", steps_max={model.steps_max}" if model.auto else ""
         return (f"Runner(host, n={self.n}, steps_per_launch={model.steps!r}{most}, every={self.every}, "
                 f"launches_per_compaction={self.launches_per_compaction}, active={self.active is not None})")
+
+
+def make_report(model: Model, n: int, finished: int, steps: int, exact: bool, mapped: int) -> RunReport:
+    """The report of a run that took `steps`."""
+    k = model.steps
+    by_k = {} if not steps else {steps: 1} if k == "auto" else {int(k): -(-steps // int(k))}
+    return RunReport(n, finished, finished == n, sum(by_k.values()), steps, 0, 0, 0.0, by_k, exact, mapped=mapped)
 
 
 Step = Plan | AutoPlan | list[Any] | tuple[Any, ...]
