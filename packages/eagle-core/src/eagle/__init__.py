@@ -36,14 +36,16 @@ if TYPE_CHECKING:  # what _LAZY says, for type checkers
     from eagle.plan import AutoPlan, BoundPlan, Plan, samples_first, samples_last
     from eagle.plan import auto as deploy
     from eagle.registry import load_bundle
+    from eagle.stepping import ActiveSet, compaction_body
     from eagle.transfer import copy, pinned
 
-__all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "GraphComposer",
-           "GraphPipeline", "LayoutError", "LayoutWarning", "NonToggleableMemberError", "OutOfBounds",
+__all__ = ["ActiveSet", "ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy",
+           "GraphComposer", "GraphPipeline", "LayoutError", "LayoutWarning", "NonToggleableMemberError", "OutOfBounds",
            "PerformanceWarning", "Plan", "RepeatWhile", "SkipGuard", "Skippable", "UnknownMemberError", "abi",
-           "backends", "copy", "deploy", "detect", "device_props", "dtypes", "exec", "interop", "load_bundle", "nodes",
-           "num_threads", "opaque", "origin_adapter", "pinned", "plan", "registry", "repeat_while", "roles",
-           "samples_first", "samples_last", "set_num_threads", "sidecar", "skippable", "to_cupy"]
+           "backends", "compaction_body", "copy", "deploy", "detect", "device_props", "dtypes", "exec", "interop",
+           "load_bundle", "nodes", "num_threads", "opaque", "origin_adapter", "pinned", "plan", "registry",
+           "repeat_while", "roles", "samples_first", "samples_last", "set_num_threads", "sidecar", "skippable",
+           "to_cupy"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -53,6 +55,7 @@ __path__ += [folder for folder in (os.path.join(entry, "eagle") for entry in sys
 
 # Name to the module that has it, and ":name" where it is called otherwise there; a module is listed under its own name.
 _LAZY = {
+    "ActiveSet": "eagle.stepping",
     "AutoPlan": "eagle.plan",
     "BoundPlan": "eagle.plan",
     "GraphComposer": "eagle.compose",
@@ -63,6 +66,7 @@ _LAZY = {
     "Skippable": "eagle.nodes",
     "abi": "eagle.abi",
     "backends": "eagle.backends",
+    "compaction_body": "eagle.stepping",
     "copy": "eagle.transfer",
     "deploy": "eagle.plan:auto",
     "detect": "eagle.interop",
