@@ -134,3 +134,9 @@ def push(w: Vector[2], v: Mutable[Vector[2]], terminated: Terminated):
 @hawk.kernel
 def stop_beyond(v: Vector[2], limit: Scalar, terminated: Terminated):
     terminated = v[0] > limit
+
+
+@hawk.kernel
+def on_lanes(lane: Grid["row", "column":3], b: Scalar, u: Mutable[Scalar], terminated: Terminated):
+    u = u + b
+    terminated = u > 10.0

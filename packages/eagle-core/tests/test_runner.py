@@ -7,6 +7,7 @@ import copy
 import functools
 import inspect
 import pickle
+import signal
 import sys
 import threading
 import time
@@ -418,6 +419,38 @@ def test_stop_from_another_thread() -> None:
         thread.join(0.01)
     assert not reports[0].done and (hits == hits[0]).all()
     assert (reports[0].steps, reports[0].exact_steps) == (hits[0], True)
+
+
+@pytest.mark.parametrize("name", ["decay", "decay_one", "decay_active"])
+def test_ctrl_c_leaves_every_plane_at_a_step_boundary(name: str) -> None:
+    hits, n = np.zeros(1000), 1000
+    runner = runner_of(name, 2**62, rate=np.ones(n), y=np.ones(n), hits=hits)
+    sent: list[float] = []
+
+    def send() -> None:
+        time.sleep(0.1)
+        sent.append(time.perf_counter())
+        signal.raise_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=send)
+    with pytest.raises(KeyboardInterrupt):
+        thread.start()
+        runner.run()
+    took = time.perf_counter() - sent[0]
+    thread.join()
+    assert took < 2.0 and hits[0] > 0 and (hits == hits[0]).all()
+    before = hits[0]
+    runner = runner_of(name, 70, rate=np.ones(n), y=np.ones(n), hits=hits)
+    assert runner.run().steps == 70 and (hits == before + 70).all()
+
+
+def test_plans_of_plugins_and_broadcast_inputs() -> None:
+    y, hits = np.ones(5), np.zeros(5)
+    host = eagle.plan.plan(plan_of("decay").plugin, structure=eagle.exec.HostTeam)
+    assert eagle.run_until_done(host, max_steps=100, rate=RATES, floor=0.1, y=y, hits=hits).steps == 22
+    u, b = np.ones((4, 3)), np.arange(1.0, 5.0)[:, None]
+    report = eagle.run_until_done(plan_of("on_lanes"), max_steps=50, b=b, u=u)
+    assert report.done and report.steps == 10 and (u == np.array([[11.0], [11.0], [13.0], [13.0]])).all()
 
 
 @pytest.mark.want("4a")

@@ -90,8 +90,8 @@ def read_broadcast(door: str, signature: Signature, variants: Variants, given: M
                    n: int | None = None) -> Broadcast:
     """How a call gives the inputs of a kernel.
 
-    `mode` is "run", "call" or "bind"; `n` fixes the samples. Raises LayoutError for an input that is neither exact nor
-    broadcast, and what :meth:`Plan.run` raises for names, extents and values.
+    `mode` is "run", "call", "bind" or "step"; `n` fixes the samples. Raises LayoutError for an input that is neither
+    exact nor broadcast, and what :meth:`Plan.run` raises for names, extents and values.
     """
     slots = {slot.name: slot for slot in signature.arguments}
     soft = _broadcastable(slots, variants)
@@ -134,7 +134,7 @@ def read_broadcast(door: str, signature: Signature, variants: Variants, given: M
             if slot.name in given:
                 _check_follows(door, slot, name, shapes[slot.name], found[slot.name], axes)
                 array, own[slot.name] = _read(door, slot, given[slot.name], shapes[slot.name], mode)
-            elif slot.writes and mode != "bind":
+            elif slot.writes and mode not in values.AS_GIVEN:
                 array = made[slot.name] = np.zeros(shapes[name] or (), slot.dtype)
             else:
                 continue
