@@ -52,6 +52,10 @@ class Model:
     def single(self) -> bool:
         return len(self.kernels) == 1
 
+    def offered(self, cap: int) -> int:
+        """The most steps a run with a cap offers a sample: a launch that takes K steps is not cut."""
+        return -(-cap // self.k) * self.k if isinstance(self.k, int) else cap
+
     def n_of(self, n: int) -> int:
         return max(-(-n // self.lanes) * self.lanes, self.least)
 
@@ -245,6 +249,7 @@ MODELS: dict[str, Model] = {
     "compacting, steps=1": Model((ks.live_one_step,), _one_step, k=1, compacts=True),
     "compacting, steps=4": Model((hawk.steps(ks.live_one_step, 4),), _one_step, (ks.live_one_step,), k=4,
                                  compacts=True),
+    "compacting, integers": Model((ks.live_integers,), _integers, compacts=True),
     "compacting, sample_index": Model((ks.live_index,), _counted(x=_x), moves=False, compacts=True),
     "compacting, Table": Model((ks.live_table,), _counted(i=_index(64), t=_table, x=_x), compacts=True),
     "compacting, vector": Model((ks.live_vector,), _counted(f=lambda r, n: _real(r, 3, n),
@@ -255,6 +260,8 @@ MODELS: dict[str, Model] = {
     "counter without a mask": Model((ks.decay, ks.counter), _beside("steps_seen"), k=1),
     "two finishers": Model((ks.decay, ks.gauge, ks.stop_at), lambda r, s: {
         **_beside("e", "k")(r, s), "stop": np.floor(1 + s * r.uniform(0.5, 1.5, len(s)))}, k=1),
+    "integers and a counter": Model((ks.integers, ks.counter), lambda r, s: {
+        **_integers(r, s), "steps_seen": np.zeros(len(s))}, k=1),
     "sum beside": Model((ks.decay, ks.running_total), lambda r, s: {**_decay(r, s), "total": np.zeros(1)}, k=1,
                         least=1),
 }

@@ -367,6 +367,15 @@ def live_one_step(a: Scalar, stop: Scalar, terminated: Terminated, x: Mutable[Sc
 
 
 @ACTIVE
+def live_integers(i: Index, u: UInt32, stop: Int32, terminated: Terminated,
+                  o: Mutable[Index], p: Mutable[Int32], q: Mutable[UInt32]):
+    o = o * 3 + i
+    q = q + u
+    p = p + 1
+    terminated = p >= stop
+
+
+@ACTIVE
 def live_index(stop: Scalar, terminated: Terminated, x: Mutable[Scalar], k: Mutable[Scalar]):
     x = x * 0.5 + m.real(m.sample_index())
     k += 1.0

@@ -7,7 +7,7 @@ stepping doors. Kernels are built in the exact host profile, so a step has the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,16 +57,19 @@ class Serial:
 
     def run(self, cap: int) -> Answer:
         """Steps until all are done, or each was offered `cap` steps; a launch that takes K steps is not cut."""
-        rounds = -(-cap // self.model.k) * self.model.k if isinstance(self.model.k, int) else cap
-        counts = np.zeros(len(self.mask), np.int64)
-        rejected = self.planes.get("rejected", False)
-        for _ in range(rounds):
-            if self.mask.all():
-                break
-            counts += ~self.mask & ~np.asarray(rejected)
-            for bound in self.bound:
-                bound.launch()
-        return Answer(copied(self.planes), self.mask.copy(), counts)
+        return self.runs([cap])[cap]
+
+    def runs(self, caps: Iterable[int]) -> dict[int, Answer]:
+        """What a run from here on leaves behind for each of these caps."""
+        counts, taken, answers = np.zeros(len(self.mask), np.int64), 0, {}
+        for cap in sorted(caps):
+            while taken < self.model.offered(cap) and not self.mask.all():
+                counts += ~self.mask & ~self.planes.get("rejected", np.False_)
+                for bound in self.bound:
+                    bound.launch()
+                taken += 1
+            answers[cap] = Answer(copied(self.planes), self.mask.copy(), counts.copy())
+        return answers
 
 
 def batch(planes: Planes) -> int:
@@ -157,7 +160,7 @@ def in_numpy(model: Model, step: Step, planes: Planes, cap: int, mask: Array | N
     planes = copied(planes)
     mask = np.zeros(batch(planes), bool) if mask is None else mask.copy()
     counts = np.zeros(len(mask), np.int64)
-    for _ in range(-(-cap // model.k) * model.k if isinstance(model.k, int) else cap):
+    for _ in range(model.offered(cap)):
         if mask.all():
             break
         with np.errstate(over="ignore"):
