@@ -24,20 +24,24 @@ from eagle.errors import (
 )
 
 if TYPE_CHECKING:  # what _LAZY says, for type checkers
-    from eagle import abi, backends, dtypes, exec, interop, nodes, plan, registry, roles, sidecar
+    from eagle import abi, backends, dtypes, exec, interop, nodes, plan, registry, roles, sidecar, stepping
     from eagle.backends import device_props
     from eagle.exec import num_threads, set_num_threads
     from eagle.interop import detect, origin_adapter, to_cupy
     from eagle.plan import AutoPlan, BoundPlan, Plan, samples_first, samples_last
     from eagle.plan import auto as deploy
     from eagle.registry import load_bundle
+    from eagle.roles import FINISHED_COUNT as FINISHED_PLANE
+    from eagle.roles import FUSED_STEPS as FUSED_STEPS_PLANE
+    from eagle.stepping import Runner, RunReport, run_until_done, until_done
     from eagle.transfer import copy, pinned
 
-__all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "LayoutError",
-           "LayoutWarning", "OutOfBounds", "PerformanceWarning", "Plan", "abi", "backends", "copy", "deploy", "detect",
-           "device_props", "dtypes", "exec", "interop", "load_bundle", "nodes", "num_threads", "origin_adapter",
-           "pinned", "plan", "registry", "roles", "samples_first", "samples_last", "set_num_threads", "sidecar",
-           "to_cupy"]
+__all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "FINISHED_PLANE",
+           "FUSED_STEPS_PLANE", "LayoutError", "LayoutWarning", "OutOfBounds", "PerformanceWarning", "Plan",
+           "RunReport", "Runner", "abi", "backends", "copy", "deploy", "detect", "device_props", "dtypes", "exec",
+           "interop", "load_bundle", "nodes", "num_threads", "origin_adapter", "pinned", "plan", "registry", "roles",
+           "run_until_done", "samples_first", "samples_last", "set_num_threads", "sidecar", "stepping", "to_cupy",
+           "until_done"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -49,7 +53,11 @@ __path__ += [folder for folder in (os.path.join(entry, "eagle") for entry in sys
 _LAZY = {
     "AutoPlan": "eagle.plan",
     "BoundPlan": "eagle.plan",
+    "FINISHED_PLANE": "eagle.roles:FINISHED_COUNT",
+    "FUSED_STEPS_PLANE": "eagle.roles:FUSED_STEPS",
     "Plan": "eagle.plan",
+    "RunReport": "eagle.stepping",
+    "Runner": "eagle.stepping",
     "abi": "eagle.abi",
     "backends": "eagle.backends",
     "copy": "eagle.transfer",
@@ -67,11 +75,14 @@ _LAZY = {
     "plan": "eagle.plan",
     "registry": "eagle.registry",
     "roles": "eagle.roles",
+    "run_until_done": "eagle.stepping",
     "samples_first": "eagle.plan",
     "samples_last": "eagle.plan",
     "set_num_threads": "eagle.exec",
     "sidecar": "eagle.sidecar",
+    "stepping": "eagle.stepping",
     "to_cupy": "eagle.interop",
+    "until_done": "eagle.stepping",
 }
 
 

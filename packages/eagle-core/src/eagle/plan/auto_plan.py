@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from inspect import Parameter
 from inspect import Signature as CallSignature
 from typing import Any
@@ -84,9 +84,13 @@ class AutoPlan(_core.Calls):
     def bind(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
         """Check and pack the planes once, for launches that cost nanoseconds: what :meth:`Plan.bind` says. Inputs of a
         Grid may be broadcast, as contiguous arrays."""
-        door = f"{self._name}.bind"
+        return self.bind_by_name(f"{self._name}.bind", args, device, layout, planes)
+
+    def bind_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None, planes: dict[str, Any],
+                     mode: str = "bind", known: Collection[str] = ()) -> BoundPlan:
+        """What :meth:`bind` does, for the door named `door`; `mode` and `known` are those of :func:`settle`."""
         return self._select(door, planes).bind_by_name(door, args, device, layout, planes,
-                                                        self._routed if self._variants else None)
+                                                        self._routed if self._variants else None, mode, known)
 
     def bind_args(self, args: Sequence[Any], kw: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name. Positions are the kernel's parameters in order: those that are required, and

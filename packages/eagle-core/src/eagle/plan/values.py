@@ -359,14 +359,15 @@ def slot_value(door: str, slot: Slot, value: Any, plane: Callable[[str, Slot, An
 
 
 def check_overlap(door: str, slots: Sequence[Slot], aliasable: bool, memory: Mapping[str, np.ndarray[Any, Any]],
-                  copied: Collection[str]) -> list[str]:
-    """The inputs that are the very array of an output they may not be read beside; a caller copies those or refuses.
+                  copied: Collection[str]) -> dict[str, str]:
+    """The inputs that are the very array of an output they may not be read beside, and that output; a caller copies
+    those or refuses.
 
     `memory` is where each plane is, `copied` are those of which a launch reads a copy. BufferRefused when planes share
     bytes in any other way, one of them written.
     """
     slots = [slot for slot in slots if slot.name in memory and memory[slot.name].nbytes]
-    shared: list[str] = []
+    shared: dict[str, str] = {}
     for written in (s for s in slots if s.writes):
         for other in slots:
             mine, theirs = memory[written.name], memory[other.name]
@@ -377,8 +378,8 @@ def check_overlap(door: str, slots: Sequence[Slot], aliasable: bool, memory: Map
             same = (mine.ctypes.data, mine.nbytes) == (theirs.ctypes.data, theirs.nbytes) and (
                 mine.strides == theirs.strides or (mine.flags.c_contiguous and theirs.flags.c_contiguous))
             if same and alike and not other.writes:
-                if not aliasable and other.name not in (*shared, *copied):
-                    shared.append(other.name)
+                if not aliasable and other.name not in copied:
+                    shared.setdefault(other.name, written.name)
                 continue
             raise BufferRefused(refusal(door, f"{written.what} and {other.what}",
                                         "arrays that share memory, one of them written", "separate arrays",
