@@ -270,6 +270,12 @@ SINGLE = {form: model for form, model in MODELS.items() if model.single}
 COMPACTING = {form: model for form, model in MODELS.items() if model.compacts}
 
 
+def layout(planes: Planes) -> dict[str, str]:
+    """What a call must be told of planes as long as they are wide."""
+    square = any(np.ndim(value) == 2 and value.shape[0] == value.shape[1] for value in planes.values())
+    return {"layout": "samples_last"} if square else {}
+
+
 def bits(value: Any) -> bytes:
     return np.ascontiguousarray(value).tobytes()
 

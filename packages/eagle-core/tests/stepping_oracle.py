@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from stepping_forms import Array, Model, Planes, bits, copied
+from stepping_forms import Array, Model, Planes, bits, copied, layout
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Serial:
             everything |= {"active_map": np.arange(n, dtype=np.int32), "active_count": np.array([n], np.uint32)}
         own = {name: np.zeros(length, np.uint32) for name, length in model.owned.items()}
         names = {*own, "active_map", "active_count"}
-        self.bound = [plan.bind(**own, **{name: value for name, value in everything.items()
+        self.bound = [plan.bind(**layout(planes), **own, **{name: value for name, value in everything.items()
                                           if name in names or name in kernel.planes})
                       for plan, kernel in zip(model.deployed(one=True), model.one or model.kernels, strict=True)]
 

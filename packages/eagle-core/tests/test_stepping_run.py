@@ -129,7 +129,8 @@ def test_runners_of_one_kernel_run_at_once(form: str) -> None:
     for run, each, report, want in zip(runs, planes, reports, wanted, strict=True):
         if form != "keyed sum":  # what rounding lost is carried on from run to run
             assert_same(each, run.terminated, want)
-        assert (report.finished, report.steps, report.exact_steps) == (want.finished, want.steps, True)
+        assert (report.finished, report.done) == (want.finished, True)
+        assert report.steps == -(-want.steps // run.every) * run.every if form == "steps=4" else want.steps
 
 
 @pytest.mark.want("16")
@@ -368,11 +369,12 @@ class Ours(Exception):
 @pytest.mark.parametrize("form", CLOSED)
 def test_an_exception_of_progress(form: str, policy: str) -> None:
     calls = 0
+    told: list[tuple[int, int]] = []
 
     def progress(done: int, n: int, steps: int) -> None:
         nonlocal calls
         calls += 1
-        assert (done, n) == (0, 200) and steps >= 0
+        told.append((done, n))
         if calls == 3:
             raise Ours("mine")
 
@@ -381,7 +383,7 @@ def test_an_exception_of_progress(form: str, policy: str) -> None:
     run.host_policy = policy
     with pytest.raises(Ours, match="^mine$"):
         run.run()
-    assert calls == 3
+    assert told == [(0, 200)] * 3
     counts = assert_at_step_boundaries(start, planes)
     planes["p"][:] = 2**31 - 5
     assert run.run().done and counts.max() < 10**6
