@@ -192,6 +192,9 @@ def _climbing(rng: Rng, stops: Array) -> Planes:
 LINEAR = _counted(a=_x, x=_x)
 
 
+_vectors = _counted(f=lambda r, n: _real(r, 3, n), p=lambda r, n: _real(r, 3, n))
+
+
 def _one_step(rng: Rng, stops: Array) -> Planes:
     return {**LINEAR(rng, stops), "a": rng.uniform(-1, 1, len(stops))}
 
@@ -236,6 +239,7 @@ MODELS: dict[str, Model] = {
     "steps=4, integers": Model((hawk.steps(ks.integers, 4),), _integers, (ks.integers,), k=4),
     "steps=4, Table": Model((hawk.steps(ks.table_read, 4),), _counted(i=_index(64), t=_table, x=_x),
                             (ks.table_read,), k=4),
+    "steps=1, vector": Model((ks.vector_step,), _vectors, k=1),
     "inner loop over the state": Model((ks.newton,), _newton, k=1),
     "random walk": Model((ks.random_walk,), _random_walk, k=1, moves=False),
     "Table at the state": Model((ks.pointer,), lambda r, s: {
@@ -252,8 +256,7 @@ MODELS: dict[str, Model] = {
     "compacting, integers": Model((ks.live_integers,), _integers, compacts=True),
     "compacting, sample_index": Model((ks.live_index,), _counted(x=_x), moves=False, compacts=True),
     "compacting, Table": Model((ks.live_table,), _counted(i=_index(64), t=_table, x=_x), compacts=True),
-    "compacting, vector": Model((ks.live_vector,), _counted(f=lambda r, n: _real(r, 3, n),
-                                                            p=lambda r, n: _real(r, 3, n)), compacts=True),
+    "compacting, vector": Model((ks.live_vector,), _vectors, compacts=True),
     "finisher first": Model((ks.decay, ks.gauge), _beside("e"), k=1),
     "finisher last": Model((ks.pushed, ks.stop_above), _climbing, k=1),
     "gauge before": Model((ks.gauge, ks.decay), _beside("e"), k=1),

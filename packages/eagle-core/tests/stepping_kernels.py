@@ -205,6 +205,29 @@ def switched(kind: Index, stop: Scalar, terminated: Terminated, x: Mutable[Scala
 
 
 @hawk.kernel
+def mixed_vectors(kind: Index, stop: Scalar, terminated: Terminated, p: Mutable[Vector[3]], k: Mutable[Scalar]):
+    p = m.dispatch(kind, [p * 0.5, p + m.vec(1.0, 1.0, 1.0)], policy="auto")
+    k += 1.0
+    terminated = k >= stop
+
+
+@hawk.kernel
+def two_groups(one: Index, two: Index, stop: Scalar, terminated: Terminated, x: Mutable[Scalar], k: Mutable[Scalar]):
+    y = m.dispatch(one, [x * 0.5, x + 1.0], policy="auto")
+    x = m.dispatch(two, [y * 0.25, m.sin(y), y - 1.0], policy="auto")
+    k += 1.0
+    terminated = k >= stop
+
+
+@hawk.kernel
+def wandering(stop: Scalar, terminated: Terminated, kind: Mutable[Index], x: Mutable[Scalar], k: Mutable[Scalar]):
+    x = m.dispatch(kind, [x * 0.5, x + 1.0, m.sin(x)], policy="auto")
+    kind = m.index(m.absolute(x) * 1.5, 3)
+    k += 1.0
+    terminated = k >= stop
+
+
+@hawk.kernel
 def grid(lane: Grid["row", "col":8], a: Scalar, stop: Scalar, terminated: Terminated, x: Mutable[Scalar],
          k: Mutable[Scalar]):
     x = x * 0.5 + a
@@ -292,6 +315,13 @@ def orbit(until: Scalar, tol: Param, terminated: Terminated, s: Mutable[Vector[4
 @hawk.kernel(steps=1)
 def one_step(a: Scalar, stop: Scalar, terminated: Terminated, x: Mutable[Scalar], k: Mutable[Scalar]):
     x = x * a + 0.25
+    k += 1.0
+    terminated = k >= stop
+
+
+@hawk.kernel(steps=1)
+def vector_step(f: Vector[3], stop: Scalar, terminated: Terminated, p: Mutable[Vector[3]], k: Mutable[Scalar]):
+    p = p * 0.5 + f
     k += 1.0
     terminated = k >= stop
 
