@@ -305,7 +305,8 @@ def _share_nothing(door: str, signature: Signature, args: Arguments, mode: str) 
     for name, output in shared.items():
         if mode in AS_GIVEN:
             raise BufferRefused(refusal(door, f"{name!r}", f"an array that is also an output, {output!r}",
-                                        "a separate array", "the kernel may write a sample before it has read all of it"))
+                                        "a separate array",
+                                        "the kernel may write a sample before it has read all of it"))
         warn(f"{door}: {name!r}", "is also an output; the kernel reads a copy of it. Pass a separate output",
              PerformanceWarning)
         args.packed[name] = args.packed[name].copy()

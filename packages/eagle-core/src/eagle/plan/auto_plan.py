@@ -38,7 +38,7 @@ class AutoPlan(_core.Calls):
     """
 
     def __init__(self, plugin: Any, plan_kw: dict[str, Any], kernel: Any = None,
-                 variants: Variants | None = None) -> None:
+                 variants: Variants | None = None, door: str = DOOR) -> None:
         self.plugin = plugin
         self.plan_kw = plan_kw
         self.kernel = kernel
@@ -46,6 +46,7 @@ class AutoPlan(_core.Calls):
         self._host: Plan | None = None
         self._positional: tuple[str, ...] | None = None
         self._variants = variants
+        self._door = door
         if getattr(plugin, "host_entry", None):
             self.host  # noqa: B018  made now: a kernel that cannot run is refused by deploy, and the first call is fast
 
@@ -53,7 +54,7 @@ class AutoPlan(_core.Calls):
     def host(self) -> Plan:
         """The plan for host memory. ValueError when the plugin has no host entry."""
         if self._host is None:
-            host = make_plan(DOOR, self.plugin, structure=HostTeam, **self.plan_kw)
+            host = make_plan(self._door, self.plugin, structure=HostTeam, **self.plan_kw)
             self._positional = self._positions(host.signature)
             if host.signature.plain and self._variants is None:
                 stage = host.signature.stages[0]

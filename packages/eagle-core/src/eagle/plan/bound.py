@@ -147,6 +147,9 @@ class BoundPlan(_core.Launches):
         ArgumentError for names that are not bound.
         """
         door = self._door("rebind")
+        if self._mode == "step":
+            raise ValueError(refusal(door, "planes", "a plan that a runner steps", "one of Plan.bind",
+                                     "write into the bound arrays, or make another runner"))
         check_layout(door, layout)
         for name in changed:
             if name not in self._planes:

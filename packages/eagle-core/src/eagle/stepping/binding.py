@@ -41,8 +41,7 @@ class Answer:
 class Binding:
     """Kernels bound over one set of planes."""
 
-    bounds: tuple[BoundPlan, ...]
-    packed: tuple[_core.Bound, ...]
+    pairs: tuple[tuple[BoundPlan, _core.Bound], ...]  #: each kernel, and what its launches run
     n: int
     one: bool  #: one sample, without an axis for it
     mask: Array  #: the finish mask as the kernels take it, (n,)
@@ -52,6 +51,14 @@ class Binding:
     #: (copy, plane, in, out) of sample-major planes, once a run
     copies: tuple[tuple[Array, Array, bool, bool], ...] = ()
     written: tuple[Array, ...] = ()  #: what a step changes, as the kernels take it
+
+    @property
+    def bounds(self) -> tuple[BoundPlan, ...]:
+        return tuple(bound for bound, _ in self.pairs)
+
+    @property
+    def packed(self) -> tuple[_core.Bound, ...]:
+        return tuple(packed for _, packed in self.pairs)
 
     def begin(self) -> None:
         """What comes before a run."""
@@ -107,12 +114,12 @@ def bind_step(door: str, model: Model, layout: str | None, planes: Mapping[str, 
                if slot.writes and not slot.is_word and name in bound.arguments.packed}
     shown = mask if first.arguments.one else results[model.mask] if model.mask not in answers else \
         answers[model.mask].array
-    return Binding(ordered, tuple(bound.packed(door, copied=False) for bound in ordered), n, first.arguments.one, mask,
+    return Binding(tuple((bound, bound.packed(door, copied=False)) for bound in ordered), n, first.arguments.one, mask,
                    shown, results, answers, tuple(copies.values()), tuple(written.values()))
 
 
 def _as_given(array: Array, copy: Array, plane: Array) -> Array:
-    """`copy`, component-major, as a view in the shape of `array`, of which `plane` is the view with the samples last."""
+    """`copy`, component-major, as a view in the shape of `array`; `plane` is that with the samples last."""
     turned = copy.reshape(plane.shape)
     return np.moveaxis(turned, -1, 0).reshape(array.shape) if turned.ndim > 1 else turned
 

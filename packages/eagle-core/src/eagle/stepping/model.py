@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from eagle.errors import refusal, shown
 from eagle.exec import HostTeam
 from eagle.nodes import Node
@@ -18,12 +20,16 @@ from eagle.plan.signature import Signature
 from eagle.roles import ACTIVE_COUNT, ACTIVE_MAP, MASK, RESERVED_DTYPES
 from eagle.sidecar import read_finish, refuse_derived
 
-__all__ = ["AUTO", "Kernel", "Model", "read_cap", "read_model", "refuse_options", "refuse_reserved"]
+__all__ = ["AUTO", "Kernel", "Model", "read_cap", "read_every", "read_model", "read_reorder", "refuse_options",
+           "refuse_reserved"]
 
 AUTO = "auto"
 MOST_STEPS = 2**63 - 1
+USUAL_EVERY, LEAST_EVERY = 16, 4  # steps between compactions
+LEAST_THETA, MOST_THETA = 0.25, 0.75
 SMALL_STEP = 8  # operations of a step below which a scalar loop of steps costs less than a launch of each
 NODES = ("opaque", "child")  # kinds that may stand in a step
+BETWEEN = ("opaque_stream", "opaque_host")  # code that a captured loop cannot call
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,7 @@ class Model:
     mask: str  #: the name of the finish mask
     steps: int | str  #: of one launch; AUTO: the kernel is told
     steps_max: int  #: the steps a launch of an automatic kernel is tuned for, else those it takes
+    automatic: bool  #: whether a kernel is automatic, also where each launch is told one step
     compacting: bool
     fused: bool  #: whether launches of an automatic kernel take several steps; never one, unless one is all there is
 
@@ -103,12 +110,16 @@ def read_model(door: str, plan: Any) -> Model:
         _check_one_step(door, finishing, len(kernels) < len(items))
     steps = 1 if several else first.finish["steps"]
     auto = steps == AUTO
-    return Model(items, kernels, first.finish["mask"], steps, first.finish["steps_max"] if auto else steps,
+    automatic = any(kernel.finish is not None and kernel.finish["steps"] == AUTO for kernel in finishing)
+    return Model(items, kernels, first.finish["mask"], steps, first.finish["steps_max"] if auto else steps, automatic,
                  first.compacting, auto and _is_fused(first.plugin))
 
 
 def _read_item(door: str, what: str, item: Any) -> Kernel | Node:
     if isinstance(item, Node):
+        if item.kind in BETWEEN:
+            raise ValueError(refusal(door, what, f"a node with stream= or eager=, {item.label!r}", "one without",
+                                     "leave them out, or run a step at a time and call your code between"))
         if item.kind not in NODES:
             raise ValueError(refusal(door, what, f"a node of kind {item.kind!r}", f"a plan, or a node of {NODES}",
                                      "do its work between runs"))
@@ -117,7 +128,8 @@ def _read_item(door: str, what: str, item: Any) -> Kernel | Node:
         raise TypeError(refusal(door, what, f"the hawk kernel {item.name!r}", "a plan of it",
                                 "pass eagle.deploy(kernel), or call eagle.simulate"))
     if not isinstance(item, Plan | AutoPlan):
-        fix = "wrap it in an opaque node, eagle.graph.opaque(...)" if callable(item) else "pass eagle.deploy(kernel)"
+        fix = "make a node of it: eagle.opaque(function, reads=..., writes=...)" if callable(item) else \
+            "pass eagle.deploy(kernel)"
         raise TypeError(refusal(door, what, f"a {type(item).__name__}, {shown(item)}", "a plan", fix))
     refuse_derived(item, door=door)
     host = item.host if isinstance(item, AutoPlan) else item
@@ -192,6 +204,46 @@ def read_cap(door: str, value: Any) -> int:
     if not 1 <= steps <= MOST_STEPS:
         raise ValueError(refusal(door, "max_steps", shown(steps), f"1 to {MOST_STEPS}", "pass one within"))
     return steps
+
+
+def read_every(door: str, model: Model, value: Any) -> int | None:
+    """`every=` in steps: where K is fixed the least multiple of K that is at least 16, of a plain kernel K itself."""
+    if value is None:
+        if model.auto:
+            return None
+        return -(-USUAL_EVERY // int(model.steps)) * int(model.steps) if model.compacting else int(model.steps)
+    names = [kernel.name for kernel in model.kernels]
+    if not model.compacting:
+        raise ValueError(refusal(door, "every", shown(value), f"None: {names} read no active set",
+                                 'leave it out, or build with Guard(active_set=True)'))
+    if model.automatic:
+        raise ValueError(refusal(door, "every", shown(value), f"None: {names} are told how many steps a launch takes",
+                                 "leave it out, or build with @hawk.kernel(steps=1)"))
+    if isinstance(value, bool) or not hasattr(type(value), "__index__") or operator.index(value) < 1:
+        raise ValueError(refusal(door, "every", shown(value), "an integer of at least 1", "pass steps"))
+    steps, k = operator.index(value), int(model.steps)
+    if steps % k:
+        near = [str(multiple) for multiple in (steps // k * k, (steps // k + 1) * k) if multiple >= LEAST_EVERY]
+        raise ValueError(refusal(door, "every", str(steps), f"a multiple of {k}, the steps of a launch",
+                                 f"pass {' or '.join(near)}"))
+    if steps < LEAST_EVERY:
+        raise ValueError(refusal(door, "every", str(steps), f"at least {LEAST_EVERY} steps", "pass more"))
+    return steps
+
+
+def read_reorder(door: str, model: Model, value: Any) -> float | None:
+    """`reorder=` as a threshold, None where it is off."""
+    if value is None or value is False:
+        return None
+    if not isinstance(value, int | float | np.integer | np.floating | np.bool_):
+        raise TypeError(refusal(door, "reorder", shown(value), "a number, True or None", "pass a threshold"))
+    if not model.compacting:
+        raise ValueError(refusal(door, "reorder", shown(value), "None: no kernel of the step reads an active set",
+                                 "leave it out, or build with Guard(active_set=True)"))
+    theta = 0.5 if value is True else float(value)
+    if not LEAST_THETA <= theta <= MOST_THETA:
+        raise ValueError(refusal(door, "reorder", shown(value), f"{LEAST_THETA} to {MOST_THETA}", "pass one within"))
+    return theta
 
 
 def refuse_options(door: str, *, record: Any = False, window: Any = None, memory_budget: Any = None,

@@ -3,21 +3,30 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from eagle.errors import Busy, refusal, shown
+from eagle import _core
+from eagle.errors import refusal, shown
+from eagle.nodes import RepeatWhile, SkipGuard
 from eagle.plan import AutoPlan, BoundPlan, Plan
 from eagle.stepping.binding import bind_step
-from eagle.stepping.model import Model, read_cap, read_model, refuse_options, refuse_reserved
+from eagle.stepping.model import (
+    Model,
+    read_cap,
+    read_every,
+    read_model,
+    read_reorder,
+    refuse_options,
+    refuse_reserved,
+)
 from eagle.stepping.progress import Bar, Progress, read_progress
 from eagle.stepping.report import RunReport
 from eagle.stepping.steps import make_engine
 
-__all__ = ["POLICIES", "Runner", "make_runner", "run_until_done", "until_done"]
+__all__ = ["POLICIES", "Runner", "make_report", "make_runner", "run_until_done", "until_done"]
 
 POLICIES = ("auto", "tiled", "measured", "band")
 MOST_THREADS = 1024
@@ -29,21 +38,25 @@ class Runner:
     Planes and mask stay the caller's between runs, who may edit both. One run at a time: another one raises Busy.
     """
 
-    def __init__(self, door: str, model: Model, max_steps: int, layout: str | None, progress: Progress | None,
-                 planes: Mapping[str, Any]) -> None:
+    def __init__(self, door: str, model: Model, max_steps: int, every: int | None, layout: str | None,
+                 progress: Progress | None, planes: Mapping[str, Any]) -> None:
         single = len(model.items) == 1
-        self._model, self._max_steps, self._progress = model, max_steps, progress
+        self._model, self._max_steps, self._every, self._progress = model, max_steps, every, progress
         self._counter = np.zeros(1, np.uint32)
         self._word = np.ones(1, np.int64) if single and model.auto else None
         self._binding = binding = bind_step(door, model, layout, planes, self._counter, self._word)
         self._engine = make_engine(door, model, binding, self._counter, self._word)
         self._bytes = binding.mask.view(np.uint8)
-        self._turn = threading.Lock()
+        self._turns = _core.Turns("Runner")
         self._host_policy = "auto"
         self._host_threads: int | None = None
         self._last: RunReport | None = None
         self._before = 0
-        self._told = None if progress is None else self._tell
+        self._ran = (0, True, 0)  # steps, whether exact, visits of samples
+        self._tell = None if progress is None else self._told
+        self._said: tuple[int, int] | None = None
+        all_done = SkipGuard(self._counter, 0, np.array([binding.n], np.uint32), 0)
+        self._loop = RepeatWhile(self._step_all, all_done, 1)
 
     # ---- what it is --------------------------------------------------------------------------------------------------
 
@@ -90,11 +103,18 @@ class Runner:
     @property
     def every(self) -> int | None:
         """The steps between two compactions, where K is fixed; else K, and None of an automatic kernel."""
-        return None if self._model.auto else int(self._model.steps)
+        return self._every
 
     @property
     def launches_per_compaction(self) -> int:
-        return 1
+        """The launches between two compactions, where K is fixed; else 1."""
+        return 1 if self._every is None else self._every // int(self._model.steps)
+
+    @property
+    def loop(self) -> RepeatWhile:
+        """The loop that is the run: one call of the engine, unless all are done. Call :meth:`run`, which counts anew
+        who is done."""
+        return self._loop
 
     @property
     def pipeline(self) -> None:
@@ -165,48 +185,40 @@ class Runner:
         KeyboardInterrupt with every plane at a step boundary, and what a node of the step or a function for
         ``progress=`` raises; the runner can go on behind each.
         """
-        if not self._turn.acquire(blocking=False):
-            raise self._busy("run")
-        try:
-            return self._run()
-        finally:
-            self._turn.release()
+        return self.run_for("Runner.run")
 
-    def _run(self) -> RunReport:
-        binding, counter = self._binding, self._counter
-        for bound, packed in zip(binding.bounds, binding.packed, strict=True):
-            bound.refuse_moved("Runner.run", packed)
-        before = self._before = int(np.count_nonzero(self._bytes))
-        counter[0] = before
-        n = binding.n
-        if before == n:
-            self._last = report = RunReport(n, n, True, 0, 0, 0, 0, 0.0, {}, True)
+    def run_for(self, door: str) -> RunReport:
+        """What :meth:`run` does, for the door named `door`."""
+        with self._turns("run"):
+            binding, counter, n = self._binding, self._counter, self._binding.n
+            for bound, packed in binding.pairs:
+                bound.refuse_moved(door, packed)
+            counter[0] = self._before = int(np.count_nonzero(self._bytes))
+            self._ran = (0, True, 0)
+            self._loop()
+            self._last = report = make_report(self._model, n, int(counter[0]), *self._ran)
             return report
+
+    def _step_all(self) -> None:
+        """One call of the engine."""
+        binding, progress = self._binding, self._tell
         if binding.copies:
             binding.begin()
         try:
             _, steps, exact, mapped, _ = self._engine.run(self._max_steps, self._host_threads or 0,
-                                                          self._host_policy == "auto", self._told)
+                                                          self._host_policy == "auto", progress)
         finally:
             if binding.copies:
                 binding.end()
             if isinstance(self._progress, Bar):
-                self._progress.close()
-        finished = int(counter[0])
-        by_k = self._by_k(steps)
-        self._last = report = RunReport(n, finished, finished == n, sum(by_k.values()), steps, 0, 0, 0.0, by_k, exact,
-                                        mapped=mapped)
-        return report
+                self._progress.close(int(self._counter[0]))
+        self._ran = (steps, exact, mapped)
+        if progress is not None and self._said != (now := (int(self._counter[0]), steps)):
+            progress(*now)
 
-    def _by_k(self, steps: int) -> dict[int, int]:
-        """The launches of a run, by the steps of each."""
-        if not steps:
-            return {}
-        k = self._model.steps
-        return {steps: 1} if k == "auto" else {int(k): -(-steps // int(k))}
-
-    def _tell(self, done: int, steps: int) -> object:
+    def _told(self, done: int, steps: int) -> object:
         assert self._progress is not None
+        self._said = (done, steps)
         return self._progress(done, self._binding.n, steps)
 
     def stop(self) -> None:
@@ -216,13 +228,9 @@ class Runner:
 
     def reset(self) -> None:
         """Clear mask and counter; the state keeps its values. Raises Busy beside a run."""
-        if not self._turn.acquire(blocking=False):
-            raise self._busy("reset")
-        try:
+        with self._turns("reset"):
             self._bytes.fill(0)
             self._counter.fill(0)
-        finally:
-            self._turn.release()
 
     def result(self, name: str) -> Any:
         """The plane `name`: the caller's own array or number; of a written plane of another framework a fresh array of
@@ -235,15 +243,18 @@ class Runner:
                                    f"one of {list(binding.planes)}", "ask for one of these"))
         return binding.planes[name]
 
-    def _busy(self, method: str) -> Busy:
-        return Busy(refusal(f"Runner.{method}", "runner", "a call that is running on it", "one call at a time",
-                            "make one runner for each thread, or wait until it is through"))
-
     def __repr__(self) -> str:
         model = self._model
         most = f", steps_max={model.steps_max}" if model.auto else ""
         return (f"Runner(host, n={self.n}, steps_per_launch={model.steps!r}{most}, every={self.every}, "
                 f"launches_per_compaction={self.launches_per_compaction}, active={self.active is not None})")
+
+
+def make_report(model: Model, n: int, finished: int, steps: int, exact: bool, mapped: int) -> RunReport:
+    """The report of a run that took `steps`."""
+    k = model.steps
+    by_k = {} if not steps else {steps: 1} if k == "auto" else {int(k): -(-steps // int(k))}
+    return RunReport(n, finished, finished == n, sum(by_k.values()), steps, 0, 0, 0.0, by_k, exact, mapped=mapped)
 
 
 Step = Plan | AutoPlan | list[Any] | tuple[Any, ...]
@@ -289,5 +300,6 @@ def make_runner(door: str, model: Model, *, max_steps: Any, planes: Mapping[str,
     """What :func:`until_done` does with a model that was read, for the door named `door`."""
     steps = read_cap(door, max_steps)
     refuse_reserved(door, planes)
-    told = read_progress(door, progress)
-    return Runner(door, model, steps, layout, told, planes)
+    cadence = read_every(door, model, every)
+    read_reorder(door, model, reorder)
+    return Runner(door, model, steps, cadence, layout, read_progress(door, progress), planes)
