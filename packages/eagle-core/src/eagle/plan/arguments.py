@@ -27,11 +27,10 @@ from eagle.plan.layout import (
     unmarked,
     with_samples_last,
 )
-from eagle.plan.signature import ONE_VALUE, Box, Signature, Slot, Use
+from eagle.plan.signature import AS_GIVEN, ONE_VALUE, Box, Signature, Slot, Use
 
-__all__ = ["AS_GIVEN", "Arguments", "moved_while_checked", "settle"]
+__all__ = ["Arguments", "moved_while_checked", "settle"]
 
-AS_GIVEN = ("bind", "step")
 _EACH = {"bind": "launch", "step": "run"}  # when a plane is copied
 
 
