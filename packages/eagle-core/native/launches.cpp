@@ -124,6 +124,21 @@ struct Stage {
         return [kernel = kernel, status] { passed(kernel, status); };
     }
 
+    /// Whether it writes to memory that the other has under another name.
+    bool writes_into(const Stage& other) const {
+        const std::vector<Slot>&slots = *kernel->slots, &others = *other.kernel->slots;
+        for (std::size_t i = 0; i < slots.size(); ++i) {
+            if (!slots[i].writes || !block.plane(i)) continue;
+            const Kept mine(block.plane(i));
+            for (std::size_t j = 0; j < others.size(); ++j) {
+                if (!other.block.plane(j) || others[j].name == slots[i].name) continue;
+                const Kept theirs(other.block.plane(j));
+                if (mine.data < theirs.data + theirs.bytes() && theirs.data < mine.data + mine.bytes()) return true;
+            }
+        }
+        return false;
+    }
+
 private:
     void clear() const {
         for (const Kept& plane : clears) std::memset(plane.data, 0, plane.bytes());
@@ -233,6 +248,14 @@ bool read_all(PyObject* tuple, Read read, More&&... more) {
     return true;
 }
 
+void make_empty(BoundObject* self) {
+    self->stages = new std::vector<std::unique_ptr<Stage>>;
+    self->watched = new std::vector<Watched>;
+    self->copies = new std::vector<Relayout>;
+    self->cut = new Cut;
+    self->turn = new Turn;
+}
+
 /// _core.Bound(stages, n, parts, given, watched, copies): the kernels of a program, in order, over n samples. `watched`
 /// are the caller's own arrays where other arrays of their memory are packed: a launch refuses one that moved. `copies`
 /// are planes in the caller's own memory order, copied in before a launch and out behind it.
@@ -246,11 +269,7 @@ PyObject* bound_new(PyTypeObject* type, PyObject* args, PyObject*) {
     if (!object) return nullptr;
     auto* self = reinterpret_cast<BoundObject*>(object);
     PyObject* made = guarded([&]() -> PyObject* {
-        self->stages = new std::vector<std::unique_ptr<Stage>>;
-        self->watched = new std::vector<Watched>;
-        self->copies = new std::vector<Relayout>;
-        self->cut = new Cut;
-        self->turn = new Turn;
+        make_empty(self);
         if (!read_cut(parts, given, *self->cut)) return nullptr;
         const auto stage = [&](PyObject* item) { return read_stage(item, n, *self->cut, self); };
         if (!read_all(stages, stage) || !read_all(watched, read_watched, *self->watched) ||
@@ -384,7 +403,73 @@ PyObject* bound_moved(PyObject* object, PyObject* asking) {
     });
 }
 
+/// exactly(kernel, values, parts, given): one kernel over values that are exactly what its slots take, in slot order;
+/// None where one of them needs the careful path. A plane that is None is made, and starts at zero.
+PyObject* bound_exactly(PyObject* type, PyObject* const* args, Py_ssize_t count) {
+    if (count != 4 || !Py_IS_TYPE(args[0], KernelType) || !PyTuple_CheckExact(args[1]) || !PyLong_Check(args[2]) ||
+        !PyTuple_CheckExact(args[3])) {
+        PyErr_SetString(PyExc_TypeError, "_core.Bound.exactly: wanted (kernel, values, parts, given)");
+        return nullptr;
+    }
+    PyObject* object = PyType_GenericAlloc(reinterpret_cast<PyTypeObject*>(type), 0);
+    if (!object) return nullptr;
+    auto* self = reinterpret_cast<BoundObject*>(object);
+    PyObject* made = guarded([&]() -> PyObject* {
+        auto* kernel = reinterpret_cast<KernelObject*>(args[0]);
+        std::vector<int16_t> position;
+        make_empty(self);
+        if (!read_cut(PyLong_AsLongLong(args[2]), args[3], *self->cut) ||
+            !read_values(kernel, args[1], position))
+            return nullptr;
+        auto stage = std::make_unique<Stage>(kernel, -1);
+        PyObject* const* values = reinterpret_cast<PyTupleObject*>(args[1])->ob_item;
+        switch (stage->block.pack(values, position.data(), Door::Step, *self->cut)) {
+            case Block::Packed::Unfit:
+                return Py_NewRef(Py_None);
+            case Block::Packed::Error:
+                return nullptr;
+            case Block::Packed::Yes:
+                break;
+        }
+        self->stages->push_back(std::move(stage));
+        self->given = Py_NewRef(args[1]);
+        return Py_NewRef(object);
+    });
+    Py_DECREF(object);
+    return made;
+}
+
+/// planes(): the array of each slot of the only kernel, None for a slot without one.
+PyObject* bound_planes(PyObject* object, PyObject*) {
+    const Stage& stage = *reinterpret_cast<BoundObject*>(object)->stages->front();
+    const std::size_t slots = stage.kernel->slots->size();
+    PyObject* planes = PyTuple_New(static_cast<Py_ssize_t>(slots));
+    for (std::size_t i = 0; planes && i < slots; ++i) {
+        PyObject* plane = stage.block.plane(i);
+        PyTuple_SET_ITEM(planes, static_cast<Py_ssize_t>(i), Py_NewRef(plane ? plane : Py_None));
+    }
+    return planes;
+}
+
+/// alike(bounds): whether kernels over these planes may run one behind the other: all over as many samples, and no plane
+/// that one writes under another name in another.
+PyObject* bound_alike(PyObject*, PyObject* bounds) {
+    std::vector<const Stage*> stages;
+    for (Py_ssize_t i = 0; PyTuple_Check(bounds) && i < PyTuple_GET_SIZE(bounds); ++i) {
+        if (!Py_IS_TYPE(PyTuple_GET_ITEM(bounds, i), BoundType)) return PyErr_Format(PyExc_TypeError, "not a Bound");
+        for (const auto& stage : *reinterpret_cast<BoundObject*>(PyTuple_GET_ITEM(bounds, i))->stages)
+            stages.push_back(stage.get());
+    }
+    for (const Stage* one : stages)
+        for (const Stage* other : stages)
+            if (one->block.n() != other->block.n() || (one != other && one->writes_into(*other))) Py_RETURN_FALSE;
+    Py_RETURN_TRUE;
+}
+
 PyMethodDef bound_methods[] = {
+    {"alike", bound_alike, METH_O | METH_STATIC, nullptr},
+    {"exactly", method(bound_exactly), METH_FASTCALL | METH_CLASS, nullptr},
+    {"planes", bound_planes, METH_NOARGS, nullptr},
     {"launch", bound_launch, METH_O, nullptr},
     {"moved", bound_moved, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},

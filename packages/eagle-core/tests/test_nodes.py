@@ -10,21 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eagle import nodes
 from eagle.nodes import Node, NodeKind, Plane, get_node_kind, register_node_kind
+from eagle.nodes import node as kinds
 
 
 @pytest.fixture
 def fill(monkeypatch: pytest.MonkeyPatch) -> Iterator[NodeKind]:
     """A kind whose nodes fill an array with ones, unless their payload forbids it; gone after the test."""
-    monkeypatch.setattr(nodes, "_kinds", dict(nodes._kinds))
+    monkeypatch.setattr(kinds, "_kinds", dict(kinds._kinds))
 
     def check(node: Node) -> None:
         if node.payload is None:
             raise RuntimeError("no array")
 
     yield register_node_kind("fill", reads=lambda node: (), writes=lambda node: (Plane("out", node.payload, "out"),),
-                             lower_cpu=lambda node, ctx: lambda: node.payload.fill(1.0), check=check)
+                             lower_gpu=None, lower_cpu=lambda node, ctx: lambda: node.payload.fill(1.0),
+                             check=check)
 
 
 def test_a_call_does_the_work_once(fill: NodeKind) -> None:

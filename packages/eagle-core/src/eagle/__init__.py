@@ -19,25 +19,44 @@ from eagle.errors import (
     Busy,
     LayoutError,
     LayoutWarning,
+    NonToggleableMemberError,
     OutOfBounds,
     PerformanceWarning,
+    UnknownMemberError,
 )
 
 if TYPE_CHECKING:  # what _LAZY says, for type checkers
-    from eagle import abi, backends, dtypes, exec, interop, nodes, plan, registry, roles, sidecar
+    from eagle import abi, backends, dtypes, exec, interop, nodes, plan, registry, roles, sidecar, stepping
     from eagle.backends import device_props
+    from eagle.compose import GraphComposer
     from eagle.exec import num_threads, set_num_threads
     from eagle.interop import detect, origin_adapter, to_cupy
+    from eagle.nodes import RepeatWhile, SkipGuard, Skippable, opaque, repeat_while, skippable
+    from eagle.pipeline import GraphPipeline
     from eagle.plan import AutoPlan, BoundPlan, Plan, samples_first, samples_last
     from eagle.plan import auto as deploy
     from eagle.registry import load_bundle
+    from eagle.roles import FINISHED_COUNT as FINISHED_PLANE
+    from eagle.roles import FUSED_STEPS as FUSED_STEPS_PLANE
+    from eagle.stepping import (
+        Runner,
+        RunReport,
+        SimResult,
+        Simulation,
+        run_until_done,
+        simulate,
+        simulation,
+        until_done,
+    )
     from eagle.transfer import copy, pinned
 
-__all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "LayoutError",
-           "LayoutWarning", "OutOfBounds", "PerformanceWarning", "Plan", "abi", "backends", "copy", "deploy", "detect",
-           "device_props", "dtypes", "exec", "interop", "load_bundle", "nodes", "num_threads", "origin_adapter",
-           "pinned", "plan", "registry", "roles", "samples_first", "samples_last", "set_num_threads", "sidecar",
-           "to_cupy"]
+__all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "FINISHED_PLANE",
+           "FUSED_STEPS_PLANE", "GraphComposer", "GraphPipeline", "LayoutError", "LayoutWarning",
+           "NonToggleableMemberError", "OutOfBounds", "PerformanceWarning", "Plan", "RepeatWhile", "RunReport",
+           "Runner", "SimResult", "Simulation", "SkipGuard", "Skippable", "UnknownMemberError", "abi", "backends", "copy", "deploy", "detect",
+           "device_props", "dtypes", "exec", "interop", "load_bundle", "nodes", "num_threads", "opaque",
+           "origin_adapter", "pinned", "plan", "registry", "repeat_while", "roles", "run_until_done", "samples_first",
+           "samples_last", "set_num_threads", "sidecar", "simulate", "simulation", "skippable", "stepping", "to_cupy", "until_done"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -49,7 +68,18 @@ __path__ += [folder for folder in (os.path.join(entry, "eagle") for entry in sys
 _LAZY = {
     "AutoPlan": "eagle.plan",
     "BoundPlan": "eagle.plan",
+    "FINISHED_PLANE": "eagle.roles:FINISHED_COUNT",
+    "FUSED_STEPS_PLANE": "eagle.roles:FUSED_STEPS",
+    "GraphComposer": "eagle.compose",
+    "GraphPipeline": "eagle.pipeline",
     "Plan": "eagle.plan",
+    "RepeatWhile": "eagle.nodes",
+    "RunReport": "eagle.stepping",
+    "Runner": "eagle.stepping",
+    "SimResult": "eagle.stepping",
+    "Simulation": "eagle.stepping",
+    "SkipGuard": "eagle.nodes",
+    "Skippable": "eagle.nodes",
     "abi": "eagle.abi",
     "backends": "eagle.backends",
     "copy": "eagle.transfer",
@@ -62,16 +92,24 @@ _LAZY = {
     "load_bundle": "eagle.registry",
     "nodes": "eagle.nodes",
     "num_threads": "eagle.exec",
+    "opaque": "eagle.nodes",
     "origin_adapter": "eagle.interop",
     "pinned": "eagle.transfer",
     "plan": "eagle.plan",
     "registry": "eagle.registry",
+    "repeat_while": "eagle.nodes",
     "roles": "eagle.roles",
+    "run_until_done": "eagle.stepping",
     "samples_first": "eagle.plan",
     "samples_last": "eagle.plan",
     "set_num_threads": "eagle.exec",
     "sidecar": "eagle.sidecar",
+    "simulate": "eagle.stepping",
+    "simulation": "eagle.stepping",
+    "skippable": "eagle.nodes",
+    "stepping": "eagle.stepping",
     "to_cupy": "eagle.interop",
+    "until_done": "eagle.stepping",
 }
 
 

@@ -13,7 +13,8 @@ import warnings
 from types import FrameType
 
 __all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "LayoutError", "LayoutWarning",
-           "OutOfBounds", "PerformanceWarning", "REBUILD", "WARNED", "out_of_bounds", "refusal", "shown", "warn"]
+           "NonToggleableMemberError", "OutOfBounds", "PerformanceWarning", "REBUILD", "UnknownMemberError", "WARNED",
+           "busy", "out_of_bounds", "refusal", "shown", "warn"]
 
 #: The next step where what a producer wrote is malformed.
 REBUILD = "rebuild the artifact"
@@ -24,7 +25,8 @@ def __dir__() -> list[str]:
 
 
 class ArgumentError(ValueError, TypeError):
-    """An argument's name is unknown, missing or given twice."""
+    """An argument's name is unknown, missing or given twice, or its value is of a kind it never takes: a number, None
+    or a list for an array, a fraction for an integer."""
 
 
 class BufferRefused(ValueError):
@@ -40,7 +42,15 @@ class BackendUnavailable(RuntimeError):
 
 
 class Busy(RuntimeError):
-    """The object is running in another thread."""
+    """Another call is still running on the object, in another thread or further out in this one."""
+
+
+class UnknownMemberError(LookupError):
+    """A pipeline has no member of that name or index."""
+
+
+class NonToggleableMemberError(TypeError):
+    """A pipeline's member cannot be switched on and off: it holds a conditional."""
 
 
 class OutOfBounds(IndexError):
@@ -93,6 +103,12 @@ def refusal(door: str, argument: str, found: str, wanted: str, fix: str) -> str:
     """The text of a refusal."""
     text = f"{door}: {argument}: found {found}, wanted {wanted}"
     return f"{text}; {fix}" if fix else text
+
+
+def busy(owner: str, method: str) -> Busy:
+    """The exception of a method of the class `owner` that was called while another call runs on the object."""
+    return Busy(refusal(f"{owner}.{method}", f"this {owner}", "another call that is still running on it",
+                        "one call at a time", f"give each thread its own {owner}, or wait for it"))
 
 
 def out_of_bounds(door: str, kernel: str, role: str, plane: str, access: str, element: int, length: int, rows: int,

@@ -19,14 +19,13 @@ from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, BufferRefused, LayoutError, refusal, shown
 from eagle.interop.buffer import BufferView, Requirements, view_for
 from eagle.interop.frameworks import is_followed
-from eagle.nodes import Node, Plane, check_name, register_node_kind
+from eagle.nodes import READ, WRITTEN, Node, NodeKind, Plane, check_name, register_built_in
 
 __all__ = ["copy", "pinned"]
 
 COPY = "eagle.copy"
 PINNED = "eagle.pinned"
 TO_DEVICE, TO_HOST, ON_DEVICE = 0, 1, 2  # directions of the seam's memcpy
-READ, WRITTEN = "per_sample", "out"  # roles of the two planes
 CONTIGUOUS, WRITABLE = Requirements(contiguous=True), Requirements(writable=True)
 MOST_BYTES = 2**63 - 1
 
@@ -138,9 +137,10 @@ def _check(node: Node) -> None:
             _refuse_followed(array)
 
 
-register_node_kind("copy", reads=lambda node: (Plane("src", node.payload.src, READ),),
-                   writes=lambda node: (Plane("dst", node.payload.into, WRITTEN),),
-                   lower_cpu=lambda node, ctx: node.payload.move, check=_check)
+register_built_in(NodeKind("copy", reads=lambda node: (Plane("src", node.payload.src, READ),),
+                           writes=lambda node: (Plane("dst", node.payload.into, WRITTEN),),
+                           lower_gpu=None,  # its copies wait, which a recording must not
+                           lower_cpu=lambda node, ctx: node.payload.move, check=_check))
 
 
 def pinned(shape: SupportsIndex | tuple[SupportsIndex, ...], dtype: Any = np.float64) -> np.ndarray[Any, Any]:

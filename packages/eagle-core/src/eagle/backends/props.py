@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 from eagle.backends import choosing, loading
 from eagle.errors import BackendUnavailable, refusal, shown
 
-__all__ = ["DeviceProps", "device_props"]
+__all__ = ["DeviceProps", "device_ordinal", "device_props"]
 
 DOOR = "eagle.device_props"
 
@@ -54,7 +54,7 @@ def device_props(device: SupportsIndex = -1, kind: str | None = None) -> DeviceP
     install or what the driver said, where there is no usable device; ValueError for a device that is not there, and
     where several GPU kinds have one.
     """
-    ordinal = _ordinal(device)
+    ordinal = device_ordinal(DOOR, device)
     found = _kind() if kind is None else choosing.resolve(kind, DOOR, "kind")
     backend = loading.load(found)
     try:
@@ -69,12 +69,13 @@ def device_props(device: SupportsIndex = -1, kind: str | None = None) -> DeviceP
     return DeviceProps(**{field.name: told[field.name] for field in fields(DeviceProps)})
 
 
-def _ordinal(device: Any) -> int:
+def device_ordinal(door: str, device: Any) -> int:
+    """The ordinal of a device as a door takes it, -1 the current one. Raises TypeError and ValueError."""
     if isinstance(device, bool) or not hasattr(type(device), "__index__"):
-        raise TypeError(refusal(DOOR, "device", shown(device), "an int", "pass the device's ordinal"))
+        raise TypeError(refusal(door, "device", shown(device), "an int", "pass the device's ordinal"))
     ordinal = operator.index(device)
     if not -1 <= ordinal < 2**31:
-        raise ValueError(refusal(DOOR, "device", str(ordinal), "an ordinal, or -1 for the current device",
+        raise ValueError(refusal(door, "device", str(ordinal), "an ordinal, or -1 for the current device",
                                  "leave it out for the current device"))
     return ordinal
 

@@ -16,13 +16,22 @@ from eagle.backends.once import Once
 from eagle.errors import BackendUnavailable, BufferRefused, refusal, shown
 
 __all__ = ["CUDA", "DEFAULT_STREAM", "cupy_module", "device_holding", "external_stream", "order", "refence",
-           "stream_code"]
+           "stream_code", "stream_handle"]
 
 CUDA = 2  # DLPack device type
 DEFAULT_STREAM = 1
 NO_ORDER = -1
 FORMS = "an int, or an object with __cuda_stream__(), cuda_stream or ptr"
 ON_DEVICE, MANAGED = 1, 2  # where the seam says that a pointer is
+
+
+def stream_handle(door: str, stream: Any) -> int:
+    """The handle of a stream of some library, or an int itself. Raises TypeError for another object, BufferRefused for
+    a negative number and one of more than 64 bits."""
+    number = operator.index(_handle_of(door, stream))
+    if not 0 <= number < 2**64:
+        raise BufferRefused(refusal(door, "stream", str(number), "a handle", "pass the stream itself"))
+    return number
 
 
 def stream_code(door: str, stream: Any) -> int:
@@ -32,13 +41,7 @@ def stream_code(door: str, stream: Any) -> int:
     """
     if stream is None:
         return DEFAULT_STREAM
-    handle = stream
-    if hasattr(stream, "__cuda_stream__"):
-        handle = stream.__cuda_stream__()[1]
-    elif not hasattr(stream, "__index__"):
-        handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", None))
-    if isinstance(handle, bool) or not hasattr(handle, "__index__"):
-        raise TypeError(refusal(door, "stream", shown(stream), FORMS, "pass the stream's handle"))
+    handle = _handle_of(door, stream)
     code = operator.index(handle)
     if code == 0 and handle is not stream:
         return DEFAULT_STREAM  # a library's object for the default stream has the null handle
@@ -48,6 +51,18 @@ def stream_code(door: str, stream: Any) -> int:
     if not NO_ORDER <= code < 2**63:
         raise BufferRefused(refusal(door, "stream", str(code), "-1 or a stream", "pass -1 for no ordering"))
     return code
+
+
+def _handle_of(door: str, stream: Any) -> Any:
+    handle = stream
+    if hasattr(stream, "__cuda_stream__"):
+        handle = stream.__cuda_stream__()[1]
+    elif not hasattr(stream, "__index__"):
+        handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", None))
+    if isinstance(handle, bool) or not hasattr(handle, "__index__"):
+        raise TypeError(refusal(door, "stream", f"{shown(stream)}, a {type(stream).__name__}", FORMS,
+                                "pass the stream's handle"))
+    return handle
 
 
 def order(door: str, device_type: int, device_id: int, producer: int, consumer: Any) -> None:

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes: pieces of work that say which planes they read and write. Calling one does its work once, on the host.
+
+A room that brings a kind of node registers how nodes of it behave; nothing else needs to know what kinds there are.
+"""
+
+from eagle.nodes.conditionals import RepeatWhile, SkipGuard, Skippable, repeat_while, skippable
+from eagle.nodes.node import (
+    READ,
+    WRITTEN,
+    Node,
+    NodeKind,
+    Plane,
+    check_name,
+    get_node_kind,
+    register_built_in,
+    register_node_kind,
+)
+from eagle.nodes.own_code import opaque
+
+__all__ = ["Node", "NodeKind", "Plane", "READ", "RepeatWhile", "SkipGuard", "Skippable", "WRITTEN", "check_name",
+           "get_node_kind", "opaque", "register_built_in", "register_node_kind", "repeat_while", "skippable"]
