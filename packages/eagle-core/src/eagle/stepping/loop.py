@@ -35,7 +35,7 @@ class Loop:
         self._after = tuple(np.empty_like(array) for array in self._written)
         self._stopped = False
 
-    def run(self, max_steps: int, threads: int, native: bool,
+    def run(self, max_steps: int, threads: int,
             progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
         """Step until all are done, `max_steps` were offered or :meth:`stop` was called: (launches, steps, whether
         these are exact, visits of samples, whether it was stopped)."""

@@ -24,7 +24,7 @@ from eagle.stepping.model import (
 )
 from eagle.stepping.progress import Bar, Progress, read_progress
 from eagle.stepping.report import RunReport
-from eagle.stepping.steps import make_engine
+from eagle.stepping.steps import Engine
 
 __all__ = ["POLICIES", "Runner", "make_report", "make_runner", "run_until_done", "until_done"]
 
@@ -45,8 +45,8 @@ class Runner:
         self._counter = np.zeros(1, np.uint32)
         self._word = np.ones(1, np.int64) if single and model.auto else None
         self._binding = binding = bind_step(door, model, layout, planes, self._counter, self._word)
-        self._engine = make_engine(door, model, binding.packed, binding.n, self._counter, self._word,
-                                   binding.written)
+        self._engine = Engine(door, model, binding.packed, binding.n, self._counter, self._word,
+                              lambda: binding.written)
         self._bytes = binding.mask.view(np.uint8)
         self._turns = _core.Turns("Runner")
         self._host_policy = "auto"
