@@ -13,16 +13,8 @@ import pytest
 import simulate_kernels as ks
 
 import eagle
-from eagle.stepping import blocks, relocation
 
 N = 5000
-
-
-@pytest.fixture(autouse=True)
-def kernels_are_proven(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the kernels here are: where nothing is proven yet, it is said."""
-    if not relocation.may_move(eagle.deploy(ks.decay).plugin):
-        monkeypatch.setattr(blocks, "may_move", lambda plugin: plugin.name not in ("own_index", "collect"))
 
 
 def planes(n: int = N) -> dict[str, np.ndarray[Any, Any]]:
@@ -168,13 +160,10 @@ import sys
 import numpy as np
 import simulate_kernels as ks
 import eagle
-from eagle.stepping import blocks, relocation
 
-if not relocation.may_move(eagle.deploy(ks.decay_one).plugin):
-    blocks.may_move = lambda plugin: True
 folder, n, most = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 names = ("rate", "y", "hits")
-eagle.simulate(ks.decay_one, floor=0.1, max_steps=99, **{name: np.full(2**14, 0.5) for name in names}, max_memory=10**6)
+eagle.simulate(ks.decay, floor=0.1, max_steps=99, **{name: np.full(2**14, 0.5) for name in names}, max_memory=10**6)
 open("/proc/self/clear_refs", "w").write("5")  # the peak starts anew
 
 def status(key):
@@ -182,7 +171,7 @@ def status(key):
 
 before = status("VmRSS")
 maps = {name: np.lib.format.open_memmap(f"{folder}/{name}.npy", mode="r" if name == "rate" else "r+") for name in names}
-r = eagle.simulate(ks.decay_one, floor=0.1, max_steps=99, max_memory=most, **maps)
+r = eagle.simulate(ks.decay, floor=0.1, max_steps=99, max_memory=most, **maps)
 print(status("VmHWM") - before, r.steps, r.report.finished)
 """
 

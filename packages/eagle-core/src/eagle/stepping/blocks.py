@@ -19,7 +19,7 @@ from eagle.stepping.calling import Calling
 from eagle.stepping.making import read_planes
 from eagle.stepping.model import Kernel, Model
 from eagle.stepping.progress import Bar, read_progress
-from eagle.stepping.relocation import may_move
+from eagle.stepping.relocation import Reach, reach
 from eagle.stepping.report import RunReport
 from eagle.stepping.runner import Runner, make_report, make_runner
 
@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 
 CHUNK = 2**20  # bytes of a memory map that are looked at before they are given back
 LOOK = 2**22  # the same, with what the system maps around them
-_ALONE = (Use.SAMPLES, Use.NUMBER, Use.TABLE, Use.WORD)  # what a kernel of a block may have
+_ALONE = (Use.SAMPLES, Use.NUMBER, Use.TABLE, Use.WORD, Use.MIX)  # what a kernel of a block may have
 
 
 def check_blocks(door: str, model: Model, max_memory: Any) -> int:
@@ -54,9 +54,8 @@ def _is_local(kernel: Kernel) -> bool:
     """Whether samples can be stepped in blocks with the same bits."""
     signature = kernel.signature
     slots = signature.stages[0].slots
-    return (len(signature.stages) == 1 and not signature.lanes.declared and not kernel.compacting
-            and all(slot.use in _ALONE for slot in slots)  # Use.COUNT too: the number of samples
-            and may_move(kernel.plugin))
+    return (all(slot.use in _ALONE for slot in slots)  # Use.COUNT is the number of samples
+            and reach(signature) is Reach.MOVABLE)
 
 
 @dataclass
