@@ -26,7 +26,7 @@ from eagle.stepping.model import (
     refuse_reserved,
 )
 from eagle.stepping.progress import Bar, Progress, read_progress
-from eagle.stepping.report import RunReport
+from eagle.stepping.report import RunReport, new_report
 from eagle.stepping.steps import Engine, make_engine, make_loop
 
 __all__ = ["POLICIES", "Runner", "make_report", "make_runner", "run_until_done", "until_done"]
@@ -293,8 +293,9 @@ def make_report(model: Model, n: int, finished: int, steps: int, exact: bool, ma
     """The report of a run that took `steps`."""
     k = model.steps
     by_k = {} if not steps else {steps: 1} if k == "auto" else {int(k): -(-steps // int(k))}
-    return RunReport(n, finished, finished == n, sum(by_k.values()), steps, compactions, reorders, 0.0, by_k, exact,
-                     mapped=mapped)
+    return new_report(n=n, finished=finished, done=finished == n, launches=sum(by_k.values()), steps=steps,
+                      compactions=compactions, reorders=reorders, build_s=0.0, launches_by_k=by_k, exact_steps=exact,
+                      mapped=mapped)
 
 
 Step = Plan | AutoPlan | list[Any] | tuple[Any, ...]
