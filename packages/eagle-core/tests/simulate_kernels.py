@@ -123,8 +123,8 @@ def any_name(self: Param, plan: Scalar, model: Scalar, args: Param, kwargs: Para
 
 
 @hawk.kernel
-def named_like_an_option(layout: Scalar, terminated: Terminated, y: Mutable[Scalar]):
-    y = y * layout
+def named_like_an_option(window: Scalar, terminated: Terminated, y: Mutable[Scalar]):
+    y = y * window
     terminated = y < 0.1
 
 
@@ -149,3 +149,14 @@ def compacted(rate: Scalar, floor: Param, terminated: Terminated, y: Mutable[Sca
 def made_like(name: str) -> hawk.Kernel:
     """Another kernel of that name."""
     return hawk.Kernel(name, gauge.sinks, gauge.planes)
+
+
+@hawk.kernel
+def floor_plane(floor: Scalar, e: Mutable[Scalar]):
+    e = floor * 2.0
+
+
+@hawk.kernel(steps=1)
+def marking(level: Param, terminated: Terminated, e: Mutable[Scalar]):
+    e = level
+    terminated = e > 0.0

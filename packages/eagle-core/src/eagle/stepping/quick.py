@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ class Quick:
                 return None
             planes |= zip(positional, args, strict=True)
         given = planes.keys()
-        if not (given <= self._known and given >= self._required):
+        if not (given <= self._known and given >= self._required) or NoneType in map(type, planes.values()):
             return None
         allocated = tuple([name for name in self._optional if name not in planes])
         planes[FINISHED_COUNT] = counter = np.zeros(1, np.uint32)
