@@ -1,6 +1,7 @@
 // Steps: a model over bound planes, stepped until every sample is finished.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string_view>
@@ -26,6 +27,7 @@ struct StepsObject {
     eagle_step_desc desc;  ///< of the backend's own engine
     int64_t k;             ///< steps of one launch
     bool native;           ///< whether the backend steps the batch
+    const char* mask;      ///< of the samples, null: none
     uint32_t* counter;
     int64_t* word;  ///< null: none
     std::atomic<bool>* stop;
@@ -62,6 +64,13 @@ template <class T>
 T* cell(const Stage& stage, int32_t slot) {
     if (slot < 0) return nullptr;
     return static_cast<T*>(static_cast<const plugin::ScalarHandle*>(stage.block.params()[slot])->data);
+}
+
+/// Where a stage has its mask.
+const char* mask_of(const Stage& stage, std::string_view mask) {
+    for (std::size_t i = 0; i < stage.kernel->slots->size(); ++i)
+        if (text((*stage.kernel->slots)[i].name) == mask) return cell<const char>(stage, static_cast<int32_t>(i));
+    return nullptr;
 }
 
 /// Whether one launch over any range is all there is to a step.
@@ -131,11 +140,13 @@ PyObject* steps_new(PyTypeObject* type, PyObject* args, PyObject*) {
         self->planes = new std::vector<eagle_step_plane>;
         self->stop = new std::atomic<bool>(false);
         self->k = k;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bounds) && !self->counter; ++i) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bounds); ++i) {
             const Stage& stage = *self->bound(i)->stages->front();
-            self->counter = cell<uint32_t>(stage, Slots(stage.kernel).counter);
+            if (!self->counter) self->counter = cell<uint32_t>(stage, Slots(stage.kernel).counter);
+            if (!self->mask) self->mask = mask_of(stage, text(mask));
         }
-        if (!self->counter) return PyErr_Format(PyExc_ValueError, "_core.Steps: no kernel counts its samples");
+        if (!self->counter || !self->mask)
+            return PyErr_Format(PyExc_ValueError, "_core.Steps: no kernel counts its samples");
         const Slots slots(self->first().kernel);
         self->word = PyTuple_GET_SIZE(bounds) == 1 ? cell<int64_t>(self->first(), slots.word) : nullptr;
         self->native = local && describe(self, slots, text(mask), fused, movable, ops);
@@ -235,6 +246,7 @@ bool run_rounds(StepsObject* self, int64_t max_steps, Watch& watch, Outcome& out
     const auto samples = static_cast<uint32_t>(self->samples());
     const Caller caller{self->first().kernel->name, "step"};
     if (self->word) *self->word = self->k;
+    *self->counter = static_cast<uint32_t>(samples - std::count(self->mask, self->mask + samples, '\0'));
     while (outcome.steps < max_steps && *self->counter < samples) {
         if (watch.stopped()) outcome.stopped = true;
         if (outcome.stopped) break;
@@ -250,8 +262,8 @@ bool run_rounds(StepsObject* self, int64_t max_steps, Watch& watch, Outcome& out
     return true;
 }
 
-/// run(max_steps, threads, progress): (launches, steps, exact, visits, stopped). The counter has the finished samples
-/// before it, and behind it.
+/// run(max_steps, threads, progress): (launches, steps, exact, visits, stopped). The counter then has the finished
+/// samples, those that were before included.
 PyObject* steps_run(PyObject* object, PyObject* args) {
     long long max_steps;
     int threads;

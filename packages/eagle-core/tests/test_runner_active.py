@@ -12,7 +12,6 @@ import runner_kernels
 from test_until_done import RATES, STOPS
 
 import eagle
-from eagle.stepping import herd
 
 Array = np.ndarray[Any, Any]
 
@@ -20,12 +19,6 @@ Array = np.ndarray[Any, Any]
 @functools.cache
 def plan_of(name: str) -> Any:
     return eagle.deploy(getattr(runner_kernels, name))
-
-
-@pytest.fixture
-def may_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels here touch nothing but their own sample."""
-    monkeypatch.setattr(herd, "may_move", lambda plugin: True)
 
 
 def runner_of(name: str, max_steps: int = 100, options: dict[str, Any] | None = None, **changed: Any) -> eagle.Runner:
@@ -72,7 +65,6 @@ def test_a_plain_runner_has_none() -> None:
     assert runner_of("decay").active is None
 
 
-@pytest.mark.usefixtures("may_move")
 @pytest.mark.parametrize("policy", ["auto", "band"])
 @pytest.mark.parametrize("options", [{}, {"reorder": True}, {"reorder": 0.75}, {"reorder": False}])
 @pytest.mark.parametrize("name", ["decay_active", "decay_active_one", "decay_active_three"])
@@ -102,7 +94,6 @@ def test_nothing_changes_a_bit(name: str, options: dict[str, Any], policy: str) 
         y[:] = 1.0
 
 
-@pytest.mark.usefixtures("may_move")
 @pytest.mark.want("11c")
 def test_read_only_inputs_may_be_shared_by_reordering_runs() -> None:
     n = 5000
@@ -115,7 +106,6 @@ def test_read_only_inputs_may_be_shared_by_reordering_runs() -> None:
         assert runner.run().reorders > 0 and (y == want[0]).all() and (hits == want[1]).all()
 
 
-@pytest.mark.usefixtures("may_move")
 @pytest.mark.want("11b")
 def test_what_a_reorder_would_move_and_may_not_write_is_refused_before_the_run() -> None:
     y = np.ones(5)
@@ -124,7 +114,6 @@ def test_what_a_reorder_would_move_and_may_not_write_is_refused_before_the_run()
         runner_of("decay_active_one", options={"reorder": True}, y=y)
 
 
-@pytest.mark.usefixtures("may_move")
 @pytest.mark.want("11a")
 def test_reset_of_a_reordering_runner() -> None:
     n = 5000
@@ -138,7 +127,6 @@ def test_reset_of_a_reordering_runner() -> None:
     assert runner.active is not None and runner.active.live == n
 
 
-@pytest.mark.usefixtures("may_move")
 def test_a_node_whose_own_plane_would_not_move() -> None:
     given = {"rate": RATES, "floor": 0.1, "y": np.ones(5), "hits": np.zeros(5)}
     step = [plan_of("decay_active_one"), eagle.opaque(lambda: None, reads={"z": np.zeros(5)})]

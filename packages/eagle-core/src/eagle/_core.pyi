@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
@@ -112,6 +113,14 @@ class Bound:
     def planes(self) -> tuple[NDArray[Any] | None, ...]: ...
     def launch(self, door: str, /) -> str | None: ...
     def moved(self, asking: bool, /) -> str | None: ...
+
+class Steps:
+    native: bool
+    def __new__(cls, bounds: tuple[Bound, ...], mask: str, k: int, fused: bool, movable: bool, local: bool, ops: int,
+                /) -> Steps: ...
+    def run(self, max_steps: int, threads: int, progress: Callable[[int, int], object] | None,
+            /) -> tuple[int, int, bool, int, bool]: ...  # launches, steps, exact, visits, stopped
+    def stop(self) -> None: ...
 
 class Launches:
     def launch(self, stream: Any = None, *, grid: int | None = None, block: int | None = None) -> None: ...

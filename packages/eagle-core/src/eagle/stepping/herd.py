@@ -14,7 +14,7 @@ from eagle.nodes import Node
 from eagle.stepping.active_set import ActiveSet
 from eagle.stepping.binding import Binding
 from eagle.stepping.model import Kernel, Model
-from eagle.stepping.relocation import may_move
+from eagle.stepping.relocation import Reach, reach
 
 __all__ = ["Herd", "make_herd"]
 
@@ -77,7 +77,7 @@ def make_herd(door: str, model: Model, binding: Binding, theta: float | None, ev
     if theta is not None and model.has_nodes:
         _refuse_planes_of_nodes(door, model, binding)
     active = ActiveSet(binding.mask, reorder=theta)
-    moves = theta is not None and all(may_move(kernel.plugin) for kernel in model.kernels)
+    moves = theta is not None and all(reach(kernel.signature) is Reach.MOVABLE for kernel in model.kernels)
     instead, copies = dict(active.planes()), []
     if moves:
         for name, plane in per_sample(binding).items():

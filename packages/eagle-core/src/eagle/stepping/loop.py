@@ -40,7 +40,7 @@ class Loop:
         self._herd = herd
         self._stopped = False
 
-    def run(self, max_steps: int, threads: int, native: bool,
+    def run(self, max_steps: int, threads: int,
             progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
         """Step until all are done, `max_steps` were offered or :meth:`stop` was called: (launches, steps, whether
         these are exact, visits of samples, whether it was stopped)."""

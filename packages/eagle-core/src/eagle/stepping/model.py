@@ -20,7 +20,7 @@ from eagle.plan.plan import is_hawk_kernel
 from eagle.plan.signature import Signature
 from eagle.roles import ACTIVE_COUNT, ACTIVE_MAP, MASK, RESERVED_DTYPES
 from eagle.sidecar import read_finish, refuse_derived
-from eagle.stepping.relocation import may_move
+from eagle.stepping.relocation import Reach, reach
 
 __all__ = ["AUTO", "Kernel", "Model", "read_cap", "read_every", "read_model", "read_reorder", "refuse_options",
            "refuse_reserved"]
@@ -82,9 +82,14 @@ class Model:
         return self.steps == AUTO
 
     @cached_property
-    def moves(self) -> bool:
-        """Whether samples may be moved to other positions while they are stepped."""
-        return len(self.items) == 1 and may_move(self.kernels[0].plugin)
+    def reach(self) -> Reach:
+        """How independent the samples are while they are stepped."""
+        return reach(self.kernels[0].signature) if len(self.items) == 1 else Reach.BATCH
+
+    @cached_property
+    def step_ops(self) -> int:
+        """The operations of one step; 0: not known."""
+        return getattr(self.kernels[0].plugin, "step_ops", None) or 0
 
     @property
     def has_nodes(self) -> bool:

@@ -17,7 +17,7 @@ from eagle.stepping.calling import Calling
 from eagle.stepping.model import MOST_STEPS, Model
 from eagle.stepping.result import SimResult
 from eagle.stepping.runner import make_report
-from eagle.stepping.steps import make_engine
+from eagle.stepping.steps import Engine
 
 __all__ = ["Quick"]
 
@@ -86,7 +86,7 @@ class Quick:
         n = mask.size
         if n == 0:
             return None
-        engine = make_engine(DOOR, self._model, bounds, n, counter, word, self._written(bounds))
+        engine = Engine(DOOR, self._model, bounds, n, counter, word, lambda: self._written(bounds))
         began = perf_counter()
         _, steps, exact, mapped, _ = engine.run(max_steps, 0, True, None)
         wall = perf_counter() - began
@@ -110,8 +110,6 @@ class Quick:
         return tuple(bounds) if len(bounds) == 1 or _core.Bound.alike(tuple(bounds)) else None
 
     def _written(self, bounds: tuple[_core.Bound, ...]) -> tuple[np.ndarray[Any, Any], ...]:
-        if hasattr(_core, "Steps"):
-            return ()
         return tuple(plane for entry, bound in zip(self._entries, bounds, strict=True)
                      for plane in map(bound.planes().__getitem__, entry.writes) if plane is not None)
 

@@ -41,12 +41,13 @@ def reach(signature: Signature) -> Reach:
     tied = (signature.lanes.declared, (plugin.lane_space or {}).get("group", 1) > 1, plugin.sorted_inputs,
             plugin.gather_mats, plugin.plane_axes, plugin.adjoint_like, plugin.derivative,
             any(slot.role == "wide_out" for slot in stage.slots))
-    return Reach.LOCAL if any(tied) or not _is_anywhere(getattr(plugin, "hawk_kernel", None)) else Reach.MOVABLE
+    return Reach.LOCAL if any(tied) or not _is_anywhere(plugin) else Reach.MOVABLE
 
 
-def _is_anywhere(kernel: Any) -> bool:
-    """Whether a hawk kernel is known whose body gives a sample the same result wherever it lies: it uses no index of
-    its own, draws nothing, holds no text of its author's and reads at an index only what is bound whole."""
+def _is_anywhere(plugin: Any) -> bool:
+    """Whether the hawk kernel is known, and its body gives a sample the same result wherever it lies: it uses no index
+    of its own, draws nothing, holds no text of its author's and reads at an index only what is bound whole."""
+    kernel, *_ = getattr(plugin, "_hawk_source", (None,))
     walk = getattr(getattr(kernel, "step", None) or kernel, "walk", None)
     if walk is None:
         return False

@@ -15,7 +15,6 @@ from eagle.plan import AutoPlan, BoundPlan, Plan
 from eagle.stepping.active_set import ActiveSet
 from eagle.stepping.binding import bind_step
 from eagle.stepping.herd import Herd, make_herd
-from eagle.stepping.loop import Loop
 from eagle.stepping.model import (
     Model,
     read_cap,
@@ -27,7 +26,7 @@ from eagle.stepping.model import (
 )
 from eagle.stepping.progress import Bar, Progress, read_progress
 from eagle.stepping.report import RunReport, new_report
-from eagle.stepping.steps import Engine, make_engine, make_loop
+from eagle.stepping.steps import Engine
 
 __all__ = ["POLICIES", "Runner", "make_report", "make_runner", "run_until_done", "until_done"]
 
@@ -44,23 +43,22 @@ class Runner:
     def __init__(self, door: str, model: Model, max_steps: int, every: int | None, theta: float | None,
                  layout: str | None, progress: Progress | None, planes: Mapping[str, Any]) -> None:
         single = len(model.items) == 1
-        self._model, self._max_steps, self._every, self._progress = model, max_steps, every, progress
+        self._model, self._max_steps, self._progress = model, max_steps, progress
         self._counter = np.zeros(1, np.uint32)
         self._word = np.ones(1, np.int64) if single and model.auto else None
         self._binding = binding = bind_step(door, model, layout, planes, self._counter, self._word)
+        self._every, self._door = every, door
         self._herd = make_herd(door, model, binding, theta, every) if theta is not None else None
         self._moves = self._herd is not None and self._herd.moves
-        written = tuple(binding.written.values())
-        self._native = make_engine(door, model, binding.packed, binding.n, self._counter, self._word, written)
-        self._loop_in_python: Loop | None = None  # over the active set
-        self._door, self._stale = door, True  # whether the active set has not seen the mask as it is
+        self._stale = True  # whether the active set has not seen the mask as it is
+        self._engine = Engine(door, model, binding.packed, binding.n, self._counter, self._word,
+                              lambda: tuple(binding.written.values()), self._over_herd if model.compacting else None)
         self._bytes = binding.mask.view(np.uint8)
         self._turns = _core.Turns("Runner")
         self._host_policy = "auto"
         self._host_threads: int | None = None
         self._last: RunReport | None = None
         self._before = 0
-        self._running: Engine = self._native
         self._ran = (0, True, 0, 0, 0)  # steps, whether exact, visits of samples, compactions, reorders
         self._tell = None if progress is None else self._told
         self._said: tuple[int, int] | None = None
@@ -196,15 +194,9 @@ class Runner:
             self._herd = make_herd(self._door, self._model, self._binding, None, self._every)
         return self._herd
 
-    def _engine(self) -> Engine:
-        """The engine of the next run: over the active set where samples are moved, and at the portable pace."""
-        if not (self._moves or self._model.compacting and self._host_policy != "auto"):
-            return self._native
-        if self._loop_in_python is None:
-            binding, herd = self._binding, self._keep_herd()
-            self._loop_in_python = make_loop(self._door, self._model, herd.packed(self._door, binding), binding.n,
-                                             self._counter, self._word, tuple(binding.written.values()), herd)
-        return self._loop_in_python
+    def _over_herd(self) -> tuple[Herd, tuple[_core.Bound, ...]]:
+        herd = self._keep_herd()
+        return herd, herd.packed(self._door, self._binding)
 
     # ---- what it does ------------------------------------------------------------------------------------------------
 
@@ -213,7 +205,7 @@ class Runner:
         are now.
 
         Raises Busy beside another call on this runner, BufferRefused for a plane that moved since it was bound,
-        KeyboardInterrupt with every plane at a step boundary, and what a node of the step or a function for
+        KeyboardInterrupt with every sample between two steps, and what a node of the step or a function for
         ``progress=`` raises; the runner can go on behind each.
         """
         return self.run_for("Runner.run")
@@ -234,19 +226,20 @@ class Runner:
 
     def _step_all(self) -> None:
         """One call of the engine."""
-        binding, progress, engine = self._binding, self._tell, self._engine()
-        self._running, self._stale = engine, True
+        binding, progress, herd, self._stale = self._binding, self._tell, self._herd, True
+        if herd is not None:
+            herd.compactions = herd.reorders = 0
         if binding.copies:
             binding.begin()
         try:
-            _, steps, exact, mapped, _ = engine.run(self._max_steps, self._host_threads or 0,
-                                                    self._host_policy == "auto", progress)
+            _, steps, exact, mapped, _ = self._engine.run(self._max_steps, self._host_threads or 0,
+                                                          self._host_policy == "auto" and not self._moves, progress)
         finally:
             if binding.copies:
                 binding.end()
             if isinstance(self._progress, Bar):
                 self._progress.close(int(self._counter[0]))
-        herd = self._herd if engine is self._loop_in_python else None
+        herd = self._herd  # made by now, where the loop kept one
         self._ran = (steps, exact, mapped, herd.compactions if herd else 0, herd.reorders if herd else 0)
         if progress is not None and self._said != (now := (int(self._counter[0]), steps)):
             progress(*now)
@@ -257,9 +250,9 @@ class Runner:
         return self._progress(done, self._binding.n, steps)
 
     def stop(self) -> None:
-        """From any thread: let :meth:`run` return at its next round, with ``done`` false and every plane at a step
-        boundary. The next run goes on. Without a run it does nothing."""
-        self._running.stop()
+        """From any thread: let :meth:`run` return at its next round, with ``done`` false and every sample between
+        two steps. The next run goes on. Without a run it does nothing."""
+        self._engine.stop()
 
     def reset(self) -> None:
         """Clear mask and counter, and let all samples live in the active set; the state keeps its values. Raises Busy
