@@ -244,6 +244,7 @@ def test_a_second_mask_may_be_left_out_or_given() -> None:
         report = eagle.run_until_done(plan_of("with_two_masks"), max_steps=9, y=y, **more)
         assert y.tolist() == ([6.0] * 3 if held is None else [6.0, 0.0, 6.0])
         assert report.finished == (3 if held is None else 2)
+        assert report.exact_steps == (held is None)  # whoever is held took no steps
 
 
 @pytest.mark.want("7g")

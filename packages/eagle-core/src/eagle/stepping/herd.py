@@ -54,7 +54,7 @@ class Herd:
     def follow(self, finished: int) -> None:
         """A launch is through, and so many samples are finished."""
         self._launches += 1
-        if finished == self._seen or self._every is not None and self._launches < self._every:
+        if finished == self._seen if self._every is None else self._launches < self._every:
             return
         self._launches, self._seen = 0, finished
         self.active.compact()

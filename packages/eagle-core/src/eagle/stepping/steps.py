@@ -46,9 +46,12 @@ class Engine:
             progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
         """(launches, steps, whether these are exact, visits of samples, whether it was stopped). `threads` 0: as many
         as the process uses; `native`: at the backend's own pace."""
-        if native and self._steps is not None:
-            return self._steps.run(max_steps, threads, progress)
-        return self._loop.run(max_steps, threads, progress)
+        launches, steps, exact, visits, stopped = (
+            self._steps.run(max_steps, threads, progress) if native and self._steps is not None
+            else self._loop.run(max_steps, threads, progress))
+        if exact and self._model.holds and self._counter[0] < self._n:
+            exact = False  # all that are left may be held
+        return launches, steps, exact, visits, stopped
 
     def stop(self) -> None:
         """Let a run in another thread return at its next round. It changes nothing between runs."""
