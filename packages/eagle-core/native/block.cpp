@@ -131,7 +131,7 @@ bool is_cell_of(const Slot& slot, PyObject* value, bool exact) {
 }
 
 bool omits(const Slot& slot, Door door) {
-    return door == Door::Run ? slot.run_omits : door == Door::Call && slot.call_omits;
+    return door == Door::Step || (door == Door::Run ? slot.run_omits : door == Door::Call && slot.call_omits);
 }
 
 void fill(const Slot& slot, BoxStorage& box, void* data, int64_t n) {
@@ -165,7 +165,7 @@ Block::~Block() {
     Py_DECREF(kernel_);
 }
 
-bool Block::allocate(std::size_t i) {
+bool Block::allocate(std::size_t i, bool zero) {
     const Slot& slot = (*kernel_->slots)[i];
     npy_intp dims[NPY_MAXDIMS];
     int ndim = 0;
@@ -174,7 +174,7 @@ bool Block::allocate(std::size_t i) {
         for (const int64_t extent : slot.dims) dims[ndim++] = static_cast<npy_intp>(extent);
     if (slot.box == Box::Rows || (slot.box == Box::Mirror && !matrix)) dims[ndim++] = static_cast<npy_intp>(slot.width);
     if (slot.is_plane() ? !one_ : ndim == 0) dims[ndim++] = static_cast<npy_intp>(n_);
-    planes_[i] = slot.zero ? PyArray_ZEROS(ndim, dims, slot.typenum, 0) : PyArray_SimpleNew(ndim, dims, slot.typenum);
+    planes_[i] = zero || slot.zero ? PyArray_ZEROS(ndim, dims, slot.typenum, 0) : PyArray_SimpleNew(ndim, dims, slot.typenum);
     if (!planes_[i]) return false;
     if (slot.box != Box::Rows) fill(slot, boxes_[i], PyArray_DATA(as_array(planes_[i])), n_);
     if (slot.is_buffer()) boxes_[i].cell = PyArray_NBYTES(as_array(planes_[i]));
@@ -182,8 +182,8 @@ bool Block::allocate(std::size_t i) {
 }
 
 /// Two planes that share bytes, one of them written. The very same array as input and output serves where each sample
-/// is read before anything of it is written.
-bool Block::unfit_overlap() const {
+/// is read before anything of it is written, and not read again.
+bool Block::unfit_overlap(bool aliasable) const {
     const std::vector<Slot>& slots = *kernel_->slots;
     for (std::size_t i = 0; i < slots.size(); ++i) {
         if (!slots[i].writes || !planes_[i]) continue;
@@ -197,7 +197,7 @@ bool Block::unfit_overlap() const {
             if (begin == end || other == other_end) continue;
             const bool same = other == begin && other_end == end && !slots[j].writes && slots[j].is_plane() &&
                               slots[j].width == slots[i].width && slots[j].bytes == slots[i].bytes;
-            if (!same || !kernel_->aliasable) return true;
+            if (!same || !aliasable) return true;
         }
     }
     return false;
@@ -216,13 +216,13 @@ bool Block::take(std::size_t i, PyObject* value, bool exact) {
     return true;
 }
 
-/// take() for a plane: also a number that is one sample of an input.
-bool Block::take_plane(std::size_t i, PyObject* value, bool exact) {
+/// take() for a plane: also a number that is one sample of an input, or of state that a stepper starts from.
+bool Block::take_plane(std::size_t i, PyObject* value, Door door) {
     const Slot& slot = (*kernel_->slots)[i];
-    if (exact && kernel_->lone && slot.box == Box::Handle && !slot.writes &&
+    if (door != Door::Bind && kernel_->lone && slot.box == Box::Handle && (!slot.writes || door == Door::Step) &&
         (PyFloat_CheckExact(value) || PyLong_CheckExact(value)))
         return (planes_[i] = number_array(slot, value)) != nullptr;
-    return take(i, value, exact);
+    return take(i, value, door != Door::Bind);
 }
 
 Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door door, const Cut& cut) {
@@ -246,7 +246,7 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
             PyObject* value = values[position[i]];
             if (PyArray_CheckExact(value)) [[likely]]
                 Py_INCREF(planes_[i] = value);
-            else if (!take_plane(i, value, exact))
+            else if (!take_plane(i, value, door))
                 return Packed::Unfit;
             if (!is_plane_of(slot, planes_[i], exact, &n)) [[unlikely]] {
                 if (!exact || !kernel_->lone || !is_head_of(slot, planes_[i], exact) || (n_ >= 0 && !one_))
@@ -298,6 +298,7 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
         }
     }
     if (n_ < 0 || n_ > std::numeric_limits<plugin::Index>::max() || !cut.fits(n_)) return Packed::Unfit;
+    if (foreign_ && door == Door::Step) return Packed::Unfit;  // a stepper writes to copies of them
     for (std::size_t i = 0; i < slots.size(); ++i) {
         const Slot& slot = slots[i];
         if (slot.box == Box::SampleCount) {
@@ -311,7 +312,7 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
         }
     }
     for (std::size_t i = 0; omitted && i < slots.size(); ++i)
-        if (!planes_[i] && slots[i].allocates() && !allocate(i)) return Packed::Error;
+        if (!planes_[i] && slots[i].allocates() && !allocate(i, door == Door::Step)) return Packed::Error;
     if (!launch_is_all(kernel_)) {
         if (n_ == 0 && !kernel_->reductions->empty()) return Packed::Unfit;
         for (const Fold& fold : *kernel_->folds)
@@ -324,7 +325,7 @@ Block::Packed Block::pack(PyObject* const* values, const int16_t* position, Door
         }
     }
     if (foreign_ && !unmoved()) return Packed::Unfit;  // by the code of a producer that was asked later
-    return unfit_overlap() ? Packed::Unfit : Packed::Yes;
+    return unfit_overlap(kernel_->aliasable && door != Door::Step) ? Packed::Unfit : Packed::Yes;
 }
 
 bool Block::unmoved() const {

@@ -27,8 +27,8 @@ struct alignas(8) BoxStorage {
     int64_t cell;
 };
 
-/// Which names may be left out.
-enum class Door { Run, Call, Bind };
+/// Which names may be left out. Step: a plane that is left out starts at zero, whatever it is; its caller knows which may.
+enum class Door { Run, Call, Bind, Step };
 
 /// Boxes, their addresses and the arrays made for omitted outputs. Small kernels pack on the stack.
 class Block {
@@ -73,12 +73,12 @@ private:
 
     template <class T>
     void finish(const Reduction& reduction, T* out) const;
-    bool unfit_overlap() const;
+    bool unfit_overlap(bool aliasable) const;
     /// Whether no plane of another library's, or of numpy, moved since it was read. It runs no code of Python.
     bool unmoved() const;
     bool take(std::size_t i, PyObject* value, bool exact);
-    bool take_plane(std::size_t i, PyObject* value, bool exact);
-    bool allocate(std::size_t i);
+    bool take_plane(std::size_t i, PyObject* value, Door door);
+    bool allocate(std::size_t i, bool zero);
     bool allocate_scratch();
     /// Whether slot i is a companion of the block's own.
     bool owns(std::size_t i) const { return (*kernel_->slots)[i].box == Box::Companion && !planes_[i]; }

@@ -26,7 +26,7 @@ from eagle.errors import (
 )
 
 if TYPE_CHECKING:  # what _LAZY says, for type checkers
-    from eagle import abi, backends, dtypes, exec, interop, nodes, plan, registry, roles, sidecar
+    from eagle import abi, backends, dtypes, exec, interop, nodes, plan, registry, roles, sidecar, stepping
     from eagle.backends import device_props
     from eagle.compose import GraphComposer
     from eagle.exec import num_threads, set_num_threads
@@ -36,16 +36,30 @@ if TYPE_CHECKING:  # what _LAZY says, for type checkers
     from eagle.plan import AutoPlan, BoundPlan, Plan, samples_first, samples_last
     from eagle.plan import auto as deploy
     from eagle.registry import load_bundle
-    from eagle.stepping import ActiveSet, compaction_body
+    from eagle.roles import FINISHED_COUNT as FINISHED_PLANE
+    from eagle.roles import FUSED_STEPS as FUSED_STEPS_PLANE
+    from eagle.stepping import (
+        ActiveSet,
+        Runner,
+        RunReport,
+        SimResult,
+        Simulation,
+        compaction_body,
+        run_until_done,
+        simulate,
+        simulation,
+        until_done,
+    )
     from eagle.transfer import copy, pinned
 
 __all__ = ["ActiveSet", "ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy",
-           "GraphComposer", "GraphPipeline", "LayoutError", "LayoutWarning", "NonToggleableMemberError", "OutOfBounds",
-           "PerformanceWarning", "Plan", "RepeatWhile", "SkipGuard", "Skippable", "UnknownMemberError", "abi",
-           "backends", "compaction_body", "copy", "deploy", "detect", "device_props", "dtypes", "exec", "interop",
-           "load_bundle", "nodes", "num_threads", "opaque", "origin_adapter", "pinned", "plan", "registry",
-           "repeat_while", "roles", "samples_first", "samples_last", "set_num_threads", "sidecar", "skippable",
-           "to_cupy"]
+           "FINISHED_PLANE", "FUSED_STEPS_PLANE", "GraphComposer", "GraphPipeline", "LayoutError", "LayoutWarning",
+           "NonToggleableMemberError", "OutOfBounds", "PerformanceWarning", "Plan", "RepeatWhile", "RunReport",
+           "Runner", "SimResult", "Simulation", "SkipGuard", "Skippable", "UnknownMemberError", "abi", "backends",
+           "compaction_body", "copy", "deploy", "detect", "device_props", "dtypes", "exec", "interop", "load_bundle",
+           "nodes", "num_threads", "opaque", "origin_adapter", "pinned", "plan", "registry", "repeat_while", "roles",
+           "run_until_done", "samples_first", "samples_last", "set_num_threads", "sidecar", "simulate", "simulation",
+           "skippable", "stepping", "to_cupy", "until_done"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -58,10 +72,16 @@ _LAZY = {
     "ActiveSet": "eagle.stepping",
     "AutoPlan": "eagle.plan",
     "BoundPlan": "eagle.plan",
+    "FINISHED_PLANE": "eagle.roles:FINISHED_COUNT",
+    "FUSED_STEPS_PLANE": "eagle.roles:FUSED_STEPS",
     "GraphComposer": "eagle.compose",
     "GraphPipeline": "eagle.pipeline",
     "Plan": "eagle.plan",
     "RepeatWhile": "eagle.nodes",
+    "RunReport": "eagle.stepping",
+    "Runner": "eagle.stepping",
+    "SimResult": "eagle.stepping",
+    "Simulation": "eagle.stepping",
     "SkipGuard": "eagle.nodes",
     "Skippable": "eagle.nodes",
     "abi": "eagle.abi",
@@ -84,12 +104,17 @@ _LAZY = {
     "registry": "eagle.registry",
     "repeat_while": "eagle.nodes",
     "roles": "eagle.roles",
+    "run_until_done": "eagle.stepping",
     "samples_first": "eagle.plan",
     "samples_last": "eagle.plan",
     "set_num_threads": "eagle.exec",
     "sidecar": "eagle.sidecar",
+    "simulate": "eagle.stepping",
+    "simulation": "eagle.stepping",
     "skippable": "eagle.nodes",
+    "stepping": "eagle.stepping",
     "to_cupy": "eagle.interop",
+    "until_done": "eagle.stepping",
 }
 
 

@@ -25,7 +25,8 @@ def __dir__() -> list[str]:
 
 
 class ArgumentError(ValueError, TypeError):
-    """An argument's name is unknown, missing or given twice."""
+    """An argument's name is unknown, missing or given twice, or its value is of a kind it never takes: a number, None
+    or a list for an array, a fraction for an integer."""
 
 
 class BufferRefused(ValueError):

@@ -31,6 +31,8 @@ from eagle.plan.signature import ONE_VALUE, Box, Signature, Slot, Use
 
 __all__ = ["Arguments", "moved_while_checked", "settle"]
 
+_EACH = {"bind": "launch", "step": "run"}  # when a plane is copied
+
 
 @dataclass(slots=True)
 class Arguments:
@@ -112,9 +114,9 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
            n: int | None = None, call: Broadcast | None = None, known: Collection[str] = ()) -> Arguments:
     """Check and convert the arguments of a call.
 
-    `mode` is "run" or "call", which convert and allocate, or "bind", which takes arrays as they are. `n` fixes the
-    samples; `call` says what is given in another shape than the caller's; of what is `known` nobody is warned. Raises
-    as :meth:`Plan.run` says.
+    `mode` is "run" or "call", which convert and allocate, or one of :data:`values.AS_GIVEN`, which take arrays as they
+    are: "bind", and "step", which makes the masks that are left out. `n` fixes the samples; `call` says what is given
+    in another shape than the caller's; of what is `known` nobody is warned. Raises as :meth:`Plan.run` says.
     """
     own, made = (call.own, call.made) if call else ({}, {})
     check_layout(door, layout)
@@ -128,7 +130,7 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     for name, array in args.packed.items():
         if isinstance(array, np.ndarray) and name in args.given and values.is_over(array, args.given[name]):
             args.memory[name] = array
-    again = n is not None and mode == "bind"
+    again = n is not None and mode in values.AS_GIVEN
     args.n = _settle_planes(door, signature, args, axes, layout, mode, n, known)
     for slot in args.slots.values():
         if slot.name in args.packed and not slot.is_plane and slot.is_array and not slot.is_word:
@@ -136,7 +138,7 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
             args.sizes[slot.name] = args.packed[slot.name].nbytes
     _share_nothing(door, signature, args, mode)
     if mode != "bind":
-        _make(door, signature, args)
+        _make(door, signature, args, mode)
     for slot in args.slots.values():
         if slot.like in args.made and slot.name in plain:  # a companion beside a sink that was left out
             _check_buffer(door, signature, slot, args, again)
@@ -161,7 +163,7 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str,
     # Uniforms first: reading one may run the caller's code, which must not change a plane that was checked. Then what
     # is written: a read-only array is refused before anything is converted.
     packed: dict[str, Any] = {}
-    one = mode != "bind" and not signature.lanes.declared
+    one = mode not in values.AS_GIVEN and not signature.lanes.declared
     for slot in sorted(signature.arguments, key=lambda slot: (not slot.is_uniform, not slot.writes)):
         if slot.name not in given:
             if slot.is_uniform:
@@ -176,13 +178,14 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str,
         if one and slot.is_plane and not slot.head and not slot.writes and isinstance(value, values.NUMBER):
             packed[slot.name] = values.number_plane(door, slot, value)
             continue
-        if slot.axes == ONE_VALUE and mode != "bind" and isinstance(value, int | float | np.number):
+        if slot.axes == ONE_VALUE and mode not in values.AS_GIVEN and isinstance(value, int | float | np.number):
             value = [value]
-        read = values.read_bound if mode == "bind" else values.read_output if slot.writes else values.read_input
+        read = values.read_bound if mode in values.AS_GIVEN else \
+            values.read_output if slot.writes else values.read_input
         packed[slot.name] = values.slot_value(door, slot, value, read)
         if slot.is_array and not slot.is_plane:
             packed[slot.name] = values.in_order(door, slot, packed[slot.name],
-                                                copies=mode != "bind" and not slot.writes)
+                                                copies=mode not in values.AS_GIVEN and not slot.writes)
     return packed
 
 
@@ -197,18 +200,18 @@ def _settle_planes(door: str, signature: Signature, args: Arguments, axes: Mappi
     found = [(slot, args.readings[slot.name].n) for slot in sorted(planes, key=lambda slot: slot.is_output)]
     if signature.lanes.several:
         found.sort(key=lambda plane: -plane[1])  # one that is too short was meant to be broadcast
-    n = total_samples(door, signature, found, args.extents, n, "as bound" if mode == "bind"
+    n = total_samples(door, signature, found, args.extents, n, "as bound" if mode in values.AS_GIVEN
                       else "as the other planes tell")
     for slot in planes:
         theirs = with_samples_last(slot, args.packed[slot.name], args.readings[slot.name])
         if args.readings[slot.name].first and not (theirs.flags.c_contiguous and theirs.flags.aligned):
             _check_copy(door, args, slot, theirs, slot.name in axes)
             if slot.name not in known:
-                _warn_of_copy(door, args, slot, n, "launch" if mode == "bind" else "call")
+                _warn_of_copy(door, args, slot, n, _EACH.get(mode, "call"))
             args.copies[slot.name] = args.packed[slot.name]
             args.packed[slot.name] = np.empty(slot.shape(n), slot.dtype)
         else:
-            _place(door, args, slot, theirs, n, copies=mode != "bind" and not slot.writes)
+            _place(door, args, slot, theirs, n, copies=mode not in values.AS_GIVEN and not slot.writes)
     return n
 
 
@@ -237,7 +240,7 @@ def _check_copy(door: str, args: Arguments, slot: Slot, theirs: np.ndarray[Any, 
 
 
 def _warn_of_copy(door: str, args: Arguments, slot: Slot, n: int, when: str) -> None:
-    """Warn that each call, or launch, works on a copy of a plane."""
+    """Warn that each call, launch or run works on a copy of a plane."""
     array = args.packed[slot.name]
     warn(f"{door}: {slot.what}", f"of shape {array.shape} is sample-major, so zero-copy is lost: each {when} copies it "
          f"into one of shape {slot.shape(n)}{' and back' if slot.writes else ''}; "
@@ -297,9 +300,12 @@ def _share_nothing(door: str, signature: Signature, args: Arguments, mode: str) 
     memory = {name: args.packed[name] for name, slot in args.slots.items() if slot.is_array and name in args.packed}
     memory |= {name: with_samples_last(args.slots[name], array, args.readings[name])
                for name, array in args.copies.items()}
-    for name in values.check_overlap(door, tuple(args.slots.values()), signature.aliasable, memory, args.copies):
-        if mode == "bind":
-            raise BufferRefused(refusal(door, f"{name!r}", "an array that is also an output", "a separate array",
+    aliasable = signature.aliasable and mode != "step"  # which reads again what it wrote
+    shared = values.check_overlap(door, tuple(args.slots.values()), aliasable, memory, args.copies)
+    for name, output in shared.items():
+        if mode in values.AS_GIVEN:
+            raise BufferRefused(refusal(door, f"{name!r}", f"an array that is also an output, {output!r}",
+                                        "a separate array",
                                         "the kernel may write a sample before it has read all of it"))
         warn(f"{door}: {name!r}", "is also an output; the kernel reads a copy of it. Pass a separate output",
              PerformanceWarning)
@@ -316,7 +322,7 @@ def _made_shape(door: str, signature: Signature, slot: Slot, args: Arguments) ->
     return shape or (args.n,)
 
 
-def _make(door: str, signature: Signature, args: Arguments) -> None:
+def _make(door: str, signature: Signature, args: Arguments, mode: str) -> None:
     """Make the outputs and the mask that were left out, also among `packed`."""
     for slot in args.slots.values():
         if slot.name in args.packed or not (slot.is_output or slot.is_plane):
@@ -328,6 +334,6 @@ def _make(door: str, signature: Signature, args: Arguments) -> None:
         array = (np.zeros if slot.zero else np.empty)(shape, slot.dtype)
         args.made[slot.name] = array
         args.packed[slot.name] = array.reshape(slot.shape(args.n)) if slot.is_plane else array
-    if args.made:
+    if args.made and mode not in values.AS_GIVEN:
         args.origin = origin(door, {name: args.given[name] for name, slot in args.slots.items()
                                    if slot.is_array and name in args.given})

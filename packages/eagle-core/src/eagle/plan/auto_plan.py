@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from inspect import Parameter
 from inspect import Signature as CallSignature
 from typing import Any
@@ -38,7 +38,7 @@ class AutoPlan(_core.Calls):
     """
 
     def __init__(self, plugin: Any, plan_kw: dict[str, Any], kernel: Any = None,
-                 variants: Variants | None = None) -> None:
+                 variants: Variants | None = None, door: str = DOOR) -> None:
         self.plugin = plugin
         self.plan_kw = plan_kw
         self.kernel = kernel
@@ -46,6 +46,7 @@ class AutoPlan(_core.Calls):
         self._host: Plan | None = None
         self._positional: tuple[str, ...] | None = None
         self._variants = variants
+        self._door = door
         if getattr(plugin, "host_entry", None):
             self.host  # noqa: B018  made now: a kernel that cannot run is refused by deploy, and the first call is fast
 
@@ -53,7 +54,7 @@ class AutoPlan(_core.Calls):
     def host(self) -> Plan:
         """The plan for host memory. ValueError when the plugin has no host entry."""
         if self._host is None:
-            host = make_plan(DOOR, self.plugin, structure=HostTeam, **self.plan_kw)
+            host = make_plan(self._door, self.plugin, structure=HostTeam, **self.plan_kw)
             self._positional = self._positions(host.signature)
             if host.signature.plain and self._variants is None:
                 stage = host.signature.stages[0]
@@ -84,9 +85,13 @@ class AutoPlan(_core.Calls):
     def bind(self, /, *args: Any, device: int | None = None, layout: str | None = None, **planes: Any) -> BoundPlan:
         """Check and pack the planes once, for launches that cost nanoseconds: what :meth:`Plan.bind` says. Inputs of a
         Grid may be broadcast, as contiguous arrays."""
-        door = f"{self._name}.bind"
+        return self.bind_by_name(f"{self._name}.bind", args, device, layout, planes)
+
+    def bind_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None, planes: dict[str, Any],
+                     mode: str = "bind", known: Collection[str] = ()) -> BoundPlan:
+        """What :meth:`bind` does, for the door named `door`; `mode` and `known` are those of :func:`settle`."""
         return self._select(door, planes).bind_by_name(door, args, device, layout, planes,
-                                                        self._routed if self._variants else None)
+                                                        self._routed if self._variants else None, mode, known)
 
     def bind_args(self, args: Sequence[Any], kw: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name. Positions are the kernel's parameters in order: those that are required, and

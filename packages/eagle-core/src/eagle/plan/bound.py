@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from eagle import _core
 from eagle.errors import ArgumentError, BufferRefused, LayoutError, refusal, shown
 from eagle.exec import Partition
-from eagle.plan.arguments import moved_while_checked, settle
+from eagle.plan.arguments import Arguments, moved_while_checked, settle
 from eagle.plan.layout import check_layout
 from eagle.plan.program import bind
 from eagle.plan.signature import Use
@@ -32,37 +32,39 @@ class BoundPlan(_core.Launches):
     """
 
     def __init__(self, plan: Plan, door: str, given: dict[str, Any], layout: str | None,
-                 route: Route | None = None) -> None:
+                 route: Route | None = None, mode: str = "bind", known: Collection[str] = ()) -> None:
         self._plan = plan
         self._layout = layout
+        self._mode = mode  # "bind", or "step": masks may be left out
         self._route = route  # the plan for how the planes are given, and what it takes
         self._pattern: Mapping[str, tuple[bool, ...]] = {}
         self._n: int | None = None
-        self._adopt(door, given, layout)
+        self._adopt(door, given, layout, known)
 
     def _adopt(self, door: str, given: dict[str, Any], layout: str | None, known: Collection[str] = ()) -> None:
         """Check every plane, then replace the packed block as a whole; `known` are those that stay."""
         plan, n, packed, pattern = self._plan, self._n, given, self._pattern
         call: Broadcast | None = None
         if self._route is not None:
-            plan, call = self._route(door, given, "bind", n)
+            plan, call = self._route(door, given, self._mode, n)
             if n is not None and plan is not self._plan:
                 odd = [name for name in given if call.pattern.get(name) != self._pattern.get(name)]
                 raise LayoutError(refusal(door, f"inputs {odd}", "other lane axes that they vary along",
                                           "the axes that were bound", "bind again"))
             n, packed, pattern = call.n, call.packed, call.pattern
-        arguments = settle(door, plan.signature, packed, layout, "bind", n, call, known)
+        arguments = settle(door, plan.signature, packed, layout, self._mode, n, call, known)
         plan.check_samples(door, arguments.n)
         bound = bind(door, plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ())
         if (moved := bound.moved(False)) is not None:
             raise moved_while_checked(door, arguments.slots[moved])
         self._set(bound)
         self._bound = bound
+        self._arguments = arguments
         self._plan, self._pattern = plan, pattern
         self._n = arguments.n
-        self._planes = arguments.shown()
+        self._planes = arguments.shown() | arguments.made
         self._memory = arguments.memory
-        self._given = given | arguments.again()
+        self._given = given | arguments.again() | arguments.made
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("_"):
@@ -76,6 +78,23 @@ class BoundPlan(_core.Launches):
     def plan(self) -> Plan:
         """The plan this was bound from."""
         return self._plan
+
+    @property
+    def arguments(self) -> Arguments:
+        """What was bound, as it was checked: for the rooms above."""
+        return self._arguments
+
+    def packed(self, door: str, *, copied: bool = True) -> _core.Bound:
+        """What a launch runs. Unless `copied`, copies of sample-major planes are left to the caller."""
+        if copied or not self._arguments.copies:
+            return self._bound
+        plan = self._plan
+        return bind(door, plan.signature, plan.kernels, self._arguments, plan.npartitions, plan.partitions or (), False)
+
+    def refuse_moved(self, door: str, bound: _core.Bound) -> None:
+        """Raise BufferRefused, for the door named `door`, where a plane is no longer what was packed in `bound`."""
+        if (moved := bound.moved(True)) is not None:
+            self._moved(moved, door)
 
     @property
     def n(self) -> int:
@@ -128,6 +147,9 @@ class BoundPlan(_core.Launches):
         ArgumentError for names that are not bound.
         """
         door = self._door("rebind")
+        if self._mode == "step":
+            raise ValueError(refusal(door, "planes", "a plan that a runner steps", "one of Plan.bind",
+                                     "write into the bound arrays, or make another runner"))
         check_layout(door, layout)
         for name in changed:
             if name not in self._planes:
@@ -146,8 +168,7 @@ class BoundPlan(_core.Launches):
             if name not in outputs:
                 raise ArgumentError(refusal(door, f"name {name!r}", "no bound output", f"some of {outputs}",
                                             "name outputs, or write to your own array"))
-        if (moved := self._bound.moved(True)) is not None:
-            self._moved(moved, door)
+        self.refuse_moved(door, self._bound)
         for name in names:
             self._memory[name].fill(0)
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FunctionType, SimpleNamespace
+from types import FunctionType, MappingProxyType, SimpleNamespace
 from typing import Any, overload
 
 from eagle.errors import ArgumentError, refusal, shown
@@ -18,7 +18,7 @@ from eagle.plan.broadcast import Variants
 from eagle.plan.plan import check_policy, is_hawk_kernel, read_cut
 from eagle.registry import load_bundle
 
-__all__ = ["auto", "deploy"]
+__all__ = ["auto", "deploy", "deploy_kernels"]
 
 DOOR = "eagle.deploy"
 PLAN_KEYWORDS = ("npartitions", "partitions", "n_samples", "policy")
@@ -75,13 +75,13 @@ def deploy(plugin: Any, *more: Any, targets: Sequence[str] | None = None,
     if cache_dir is not None and (not isinstance(cache_dir, str | os.PathLike) or not os.fspath(cache_dir)):
         raise TypeError(refusal(DOOR, "cache_dir", shown(cache_dir), "a path", "leave it out for hawk's own cache"))
     if is_hawk_kernel(plugin):
-        return _deploy([plugin], targets, cache_dir, scalar_type, plan_kw)[0]
+        return deploy_kernels(DOOR, [plugin], scalar_type, targets, cache_dir, plan_kw)[0]
     if _is_derivative(plugin):
         raise TypeError(refusal(DOOR, "plugin", f"the {plugin.kind} of {plugin.primal!r}", "a hawk kernel",
                                 f"wrap it: hawk.Kernel('{plugin.primal}_{plugin.kind}', hawk.diff.{plugin.kind}(...))"))
     if isinstance(plugin, list | tuple):
         _check_list(plugin)
-        return _deploy(list(plugin), targets, cache_dir, scalar_type, plan_kw)
+        return deploy_kernels(DOOR, list(plugin), scalar_type, targets, cache_dir, plan_kw)
     if not (hasattr(plugin, "arg_spec") and hasattr(plugin, "exec_access")):
         raise TypeError(refusal(DOOR, "plugin", f"a {type(plugin).__name__}", "a hawk kernel or a built plugin",
                                 "decorate it with @hawk.kernel" if isinstance(plugin, FunctionType) else ""))
@@ -116,20 +116,22 @@ def _check_list(kernels: Sequence[Any]) -> None:
                                      "rename one, or deploy them one by one"))
 
 
-def _deploy(kernels: list[Any], targets: Sequence[str] | None, cache_dir: Any, scalar_type: str | None,
-            plan_kw: dict[str, Any]) -> tuple[AutoPlan, ...]:
+def deploy_kernels(door: str, kernels: Sequence[Any], scalar_type: str | None = None,
+                   targets: Sequence[str] | None = None, cache_dir: Any = None,
+                   plan_kw: Mapping[str, Any] = MappingProxyType({})) -> tuple[AutoPlan, ...]:
+    """What :func:`deploy` does of hawk kernels of different names, for the door named `door`."""
     try:
         import hawk  # noqa: F401
     except ImportError as error:
-        raise ImportError(f"{DOOR}: building a kernel needs hawk: pip install raptor-hawk") from error
+        raise ImportError(f"{door}: building a kernel needs hawk: pip install raptor-hawk") from error
 
     built = tuple(targets) if targets is not None else ("host",)
     unique = list({id(kernel): kernel for kernel in kernels}.values())
-    bundle, plugins = _build(unique, built, cache_dir, scalar_type or "float64")
+    bundle, plugins = _build(door, unique, built, cache_dir, scalar_type or "float64")
     plans = []
     for kernel in kernels:
         if kernel.name not in plugins:
-            raise ValueError(refusal(DOOR, f"kernel {kernel.name!r}", f"the units {sorted(plugins)}", "one entry",
+            raise ValueError(refusal(door, f"kernel {kernel.name!r}", f"the units {sorted(plugins)}", "one entry",
                                      "call hawk.artifact.build_bundle([kernel], folder, "
                                      f"mode={scalar_type or 'float64'!r}, targets={built}), then eagle.plan.plan of "
                                      "each of eagle.load_bundle(folder)"))
@@ -143,11 +145,12 @@ def _deploy(kernels: list[Any], targets: Sequence[str] | None, cache_dir: Any, s
             part.table_axes, part.param_dtypes = _declared(kernel)
         plugin.table_axes, plugin.param_dtypes = _declared(kernel)
         plugin._hawk_source = (kernel, bundle.digest, cache_dir)
-        plans.append(AutoPlan(plugin, plan_kw, kernel, _variants(kernel, targets, cache_dir, scalar_type, plan_kw)))
+        plans.append(AutoPlan(plugin, dict(plan_kw), kernel,
+                              _variants(kernel, targets, cache_dir, scalar_type, plan_kw), door))
     return tuple(plans)
 
 
-def _build(kernels: list[Any], targets: tuple[str, ...], cache_dir: Any,
+def _build(door: str, kernels: list[Any], targets: tuple[str, ...], cache_dir: Any,
            precision: str) -> tuple[Any, dict[str, SimpleNamespace]]:
     """The bundle of these kernels, from the cache or built, and its plugins."""
     from hawk import HawkError, artifact
@@ -155,18 +158,18 @@ def _build(kernels: list[Any], targets: tuple[str, ...], cache_dir: Any,
 
     cache = Path(cache_dir if cache_dir is not None else default_cache_dir())
     folder = cache / "bundles" / _key(kernels, targets, precision)
-    with _primals_named(kernels, targets, cache_dir, precision), _lock_of(folder):
+    with _primals_named(door, kernels, targets, cache_dir, precision), _lock_of(folder):
         try:
             bundle = _build_bundle(artifact, kernels, folder, mode=precision, targets=targets)
         except HawkError as error:
             if "execution axis" not in str(error):
                 raise
             names = [kernel.name for kernel in kernels]
-            raise ValueError(refusal(DOOR, f"kernels {names}", "kernels of different access classes", "a list of one: "
+            raise ValueError(refusal(door, f"kernels {names}", "kernels of different access classes", "a list of one: "
                                      "that touch their own sample only, read others, write others, or reduce over "
                                      "samples", "deploy them one by one")) from error
         if bundle.manifest is None:
-            raise ValueError(refusal(DOOR, "targets", shown(targets), "a target that has an entry to run",
+            raise ValueError(refusal(door, "targets", shown(targets), "a target that has an entry to run",
                                      'add "host"'))
         return bundle, load_bundle(folder)
 
@@ -179,14 +182,16 @@ def _build_bundle(artifact: Any, *args: Any, **kw: Any) -> Any:
 
 
 @contextmanager
-def _primals_named(kernels: list[Any], targets: tuple[str, ...], cache_dir: Any, precision: str) -> Iterator[None]:
+def _primals_named(door: str, kernels: list[Any], targets: tuple[str, ...], cache_dir: Any,
+                   precision: str) -> Iterator[None]:
     """While it is open, each derivative names the unit its kernel was built into, which is built first.
 
     That unit depends on the precision: nothing is left on the kernels, and one build at a time names units.
     """
     sources = {id(kernel): (kernel, kernel.sinks.source) for kernel in kernels
                if is_hawk_kernel(getattr(kernel.sinks, "source", None)) and kernel.sinks.primal_unit is None}
-    units = {key: _build([source], targets, cache_dir, precision)[0].digest for key, (_, source) in sources.items()}
+    units = {key: _build(door, [source], targets, cache_dir, precision)[0].digest
+             for key, (_, source) in sources.items()}
     if not units:
         yield
         return
@@ -212,9 +217,9 @@ def _declared(kernel: Any) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _variants(kernel: Any, targets: Sequence[str] | None, cache_dir: Any, scalar_type: str | None,
-              plan_kw: dict[str, Any]) -> Variants | None:
+              plan_kw: Mapping[str, Any]) -> Variants | None:
     """The variants of a Grid kernel for inputs given broadcast; None for any other kernel."""
-    return Variants.of(kernel, lambda made: _deploy([made], targets, cache_dir, scalar_type, plan_kw)[0])
+    return Variants.of(kernel, lambda made: deploy_kernels(DOOR, [made], scalar_type, targets, cache_dir, plan_kw)[0])
 
 
 def _key(kernels: list[Any], targets: tuple[str, ...], precision: str) -> str:

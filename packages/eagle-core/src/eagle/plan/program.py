@@ -60,8 +60,8 @@ def _packed(slot: Slot, cell: Cell | None) -> tuple[Any, ...]:
 
 
 def bind(door: str, signature: Signature, kernels: Kernels, arguments: Arguments, npartitions: int,
-         partitions: Sequence[tuple[int, int, int]]) -> _core.Bound:
-    """Pack every stage over the arguments and over buffers of its own."""
+         partitions: Sequence[tuple[int, int, int]], copied: bool = True) -> _core.Bound:
+    """Pack every stage over the arguments and over buffers of its own; `copied`: launches copy sample-major planes."""
     buffers = arguments.packed | _owned(signature, arguments)
     counted: set[str] = set()
     for cell in signature.cells:
@@ -86,7 +86,7 @@ def bind(door: str, signature: Signature, kernels: Kernels, arguments: Arguments
                       else -1 for slot in slots)
         stages.append((kernels.of(i, slots), values, sizes, clears))
     return _core.Bound(tuple(stages), arguments.n, npartitions, tuple(partitions), arguments.watched(door),
-                       arguments.copied())
+                       arguments.copied() if copied else ())
 
 
 def _owned(signature: Signature, arguments: Arguments) -> dict[str, Any]:

@@ -153,9 +153,11 @@ class Slot:
         return (*self.head, n)
 
     def omissible(self, door: str) -> bool:
-        """Whether `door` ("run", "call" or "bind") may leave the slot out."""
+        """Whether `door` ("run", "call", "bind" or "step") may leave the slot out."""
         if self.use in _MADE or self.optional:
             return True
+        if door == "step":
+            return self.role == roles.MASK or self.use in (Use.MAP, Use.LIVE)
         if door == "bind":
             return False
         if self.use in (Use.MAP, Use.LIVE):

@@ -22,12 +22,13 @@ from eagle.plan.advice import ONE, cast, contiguous, example, samples_of, untrac
 from eagle.plan.residency import device_resident
 from eagle.plan.signature import Signature, Slot, Use
 
-__all__ = ["NUMBER", "TO_HOST", "bound_plane", "check_names", "check_overlap", "in_order", "input_plane", "is_over",
-           "number_plane", "output_plane", "read_bound", "read_input", "read_output", "slot_value"]
+__all__ = ["AS_GIVEN", "NUMBER", "TO_HOST", "bound_plane", "check_names", "check_overlap", "in_order", "input_plane",
+           "is_over", "number_plane", "output_plane", "read_bound", "read_input", "read_output", "slot_value"]
 
 TO_HOST = "copy them to the host first: t.cpu().numpy() of a torch tensor, cupy.asnumpy(a) of a CuPy array"
 
 NUMBER = int | float | np.generic
+AS_GIVEN = ("bind", "step")  # the doors that take arrays as they are
 
 
 def check_names(door: str, signature: Signature, given: Mapping[str, Any], omissible: str) -> None:
@@ -75,11 +76,11 @@ def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray
     if isinstance(value, NUMBER):
         number, one = f"the number {shown(value)}", f"np.array({shown(value)})"
         if slot.is_plane and not slot.writes:
-            raise TypeError(refusal(door, what, number, "an array with a value for each sample",
+            raise ArgumentError(refusal(door, what, number, "an array with a value for each sample",
                                     f"a value shared by all samples is a Param; one sample is {one}"))
         if slot.use is Use.TABLE:
-            raise TypeError(refusal(door, what, number, "an array of its cells", "one cell is np.array([x])"))
-        raise TypeError(refusal(door, what, number, "an array", f"one sample is {slot.name}={one}"
+            raise ArgumentError(refusal(door, what, number, "an array of its cells", "one cell is np.array([x])"))
+        raise ArgumentError(refusal(door, what, number, "an array", f"one sample is {slot.name}={one}"
                                 if slot.is_plane else f"pass {slot.name}={example(slot, 'n')}"))
     if value is None or isinstance(value, str | bytes | list | tuple) or not _is_array(value):
         found = "None" if value is None else f"an object of {type(value).__module__}.{type(value).__qualname__}"
@@ -91,7 +92,7 @@ def _host_array(door: str, slot: Slot, value: Any, *, lists: bool) -> np.ndarray
             if slot.reads_prior or slot.kind == "Terminated":
                 made = f"np.array({slot.name}, {slot.dtype.name!r})"
             fix = f"make one, {slot.name} = {made}, and pass it: the result is written into it"
-        raise TypeError(refusal(door, what, found, "an array", fix))
+        raise ArgumentError(refusal(door, what, found, "an array", fix))
     return _foreign_array(door, slot, value)
 
 
@@ -323,7 +324,8 @@ def uniform_value(door: str, slot: Slot, value: Any) -> float | int:
             whole = int(value) if isinstance(value, float | np.floating) and value % 1 == 0 else \
                 operator.index(value)
         except TypeError:
-            raise TypeError(refusal(door, what, shown(value), "an integer", "convert it first, with int()")) from None
+            raise ArgumentError(refusal(door, what, shown(value), "an integer", "convert it first, with int()")
+                                ) from None
         low, high = np.iinfo(slot.dtype).min, np.iinfo(slot.dtype).max
         if not low <= whole <= high:
             raise ValueError(refusal(door, what, shown(whole), f"{low} to {high}", f"a {slot.dtype} holds no other"))
@@ -359,14 +361,15 @@ def slot_value(door: str, slot: Slot, value: Any, plane: Callable[[str, Slot, An
 
 
 def check_overlap(door: str, slots: Sequence[Slot], aliasable: bool, memory: Mapping[str, np.ndarray[Any, Any]],
-                  copied: Collection[str]) -> list[str]:
-    """The inputs that are the very array of an output they may not be read beside; a caller copies those or refuses.
+                  copied: Collection[str]) -> dict[str, str]:
+    """The inputs that are the very array of an output they may not be read beside, and that output; a caller copies
+    those or refuses.
 
     `memory` is where each plane is, `copied` are those of which a launch reads a copy. BufferRefused when planes share
     bytes in any other way, one of them written.
     """
     slots = [slot for slot in slots if slot.name in memory and memory[slot.name].nbytes]
-    shared: list[str] = []
+    shared: dict[str, str] = {}
     for written in (s for s in slots if s.writes):
         for other in slots:
             mine, theirs = memory[written.name], memory[other.name]
@@ -377,8 +380,8 @@ def check_overlap(door: str, slots: Sequence[Slot], aliasable: bool, memory: Map
             same = (mine.ctypes.data, mine.nbytes) == (theirs.ctypes.data, theirs.nbytes) and (
                 mine.strides == theirs.strides or (mine.flags.c_contiguous and theirs.flags.c_contiguous))
             if same and alike and not other.writes:
-                if not aliasable and other.name not in (*shared, *copied):
-                    shared.append(other.name)
+                if not aliasable and other.name not in copied:
+                    shared.setdefault(other.name, written.name)
                 continue
             raise BufferRefused(refusal(door, f"{written.what} and {other.what}",
                                         "arrays that share memory, one of them written", "separate arrays",

@@ -209,6 +209,7 @@ def _open(door: str, where: str, kernels: Mapping[str, _Kernel]) -> dict[str, Si
         if isinstance(entries, HostObject):
             _, entries = _loaded.keep(kernel.key, (copy.deepcopy(plugin), open_host(door, entries)))
         plugin.host_entry, plugin.fold_entries = entries.entry, dict(entries.folds)
+        plugin.host_tile = entries.tile
         plugin._keepalive = (entries.module,)
     for plugin in plugins.values():
         plugin.stage_plugins = tuple(plugins[stage["kernel"]] for stage in plugin.stages)

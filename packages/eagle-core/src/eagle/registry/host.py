@@ -48,6 +48,7 @@ class Entries:
     entry: int
     folds: dict[str, int]
     module: _core.Module
+    tile: int  #: samples of a tile of the fused loop, 0 where it has none
 
 
 def check_host(door: str, path: Path, data: bytes, plugin: SimpleNamespace, entry: str) -> HostObject:
@@ -72,7 +73,16 @@ def open_host(door: str, host: HostObject) -> Entries:
         raise
     except (RuntimeError, IndexError) as error:
         raise ValueError(refusal(door, str(host.path), str(error), "a host object of this kernel", REBUILD)) from None
-    return Entries(entry, dict(zip(host.folds, folds, strict=True)), module)
+    return Entries(entry, dict(zip(host.folds, folds, strict=True)), module, _tile(module, host))
+
+
+def _tile(module: _core.Module, host: HostObject) -> int:
+    """What the object says in ``<kernel>_host_tile``, 0 where it has none."""
+    try:
+        address, size = module.global_(f"{host.entry}_tile")
+    except (RuntimeError, IndexError):
+        return 0
+    return max(ctypes.c_int64.from_address(address).value, 0) if size in (0, 8) else 0
 
 
 def holds(door: str, library: Library, symbol: str | None, address: int) -> bool:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bounded memo of loaded kernels, keyed by what they were loaded from."""
+"""A bounded memo, of loaded kernels keyed by what they were loaded from, and of others."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 __all__ = ["Memo"]
@@ -19,7 +20,7 @@ class Memo(Generic[Value]):
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._values: dict[bytes, Value] = {}
+        self._values: dict[Hashable, Value] = {}
         self._renew_lock()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._renew_lock)
@@ -27,14 +28,14 @@ class Memo(Generic[Value]):
     def _renew_lock(self) -> None:
         self._lock = threading.Lock()
 
-    def find(self, key: bytes) -> Value | None:
+    def find(self, key: Hashable) -> Value | None:
         """The value of `key`, which is then the youngest; None when there is none."""
         with self._lock:
             if key in self._values:
                 self._values[key] = self._values.pop(key)
             return self._values.get(key)
 
-    def keep(self, key: bytes, value: Value) -> Value:
+    def keep(self, key: Hashable, value: Value) -> Value:
         """The value of `key` from now on: `value`, or what another thread kept before."""
         with self._lock:
             value = self._values.setdefault(key, value)

@@ -54,7 +54,7 @@ def declaration(sidecar: Mapping[str, Any]) -> SimpleNamespace:
         adjoint_like=dict(given("adjoint_like", {})), gather_mats=dict(given("gather_mats", {})),
         param_planes=tuple(given("param_planes", ())),
         derivative=sidecar.get("derivative"), lanes=tuple(given("lanes", ())),
-        unread=frozenset(), fold_entries={}, stage_plugins=())
+        unread=frozenset(), fold_entries={}, stage_plugins=(), host_tile=0)
 
 
 def derived_tag(obj: Any) -> tuple[str, str | None] | None:

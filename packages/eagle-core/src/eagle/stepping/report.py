@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run of a stepper did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["RunReport"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What one run did. A value: frozen, compared by its fields, copied and pickled.
+
+    `launches` are calls of the engine: 1 of an automatic kernel, ``ceil(steps / K)`` of one with a fixed K, one a step
+    of several plans; `launches_by_k` are the same by the steps of each. `mapped` are the visits of samples by entries.
+    """
+
+    n: int  #: samples of the batch
+    finished: int  #: set bytes of the mask at the end
+    done: bool  #: whether these are all
+    launches: int
+    steps: int  #: the most steps a sample took
+    compactions: int
+    reorders: int
+    build_s: float  #: seconds of a one-time capture; 0.0 on the host
+    launches_by_k: dict[int, int] = field(default_factory=dict)
+    exact_steps: bool = False  #: whether `steps` is known; else it is how many were offered
+    slot_fill: float | None = None
+    mode: str = "band"
+    probe: bool = False
+    timed: bool = False
+    dispatch: dict[str, tuple[Any, ...]] | None = None  #: {group: (policy, samples by branch, predicted gain)}
+    class_sorts: int = 0
+    mapped: int = 0

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which engine steps a model over bound planes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from eagle import _core
+from eagle.stepping.loop import Loop
+from eagle.stepping.model import Kernel, Model
+from eagle.stepping.relocation import Reach
+
+__all__ = ["Engine"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Engine:
+    """Steps the samples of a model until all are done, by the backend's engine or by the portable loop: bits and steps
+    are the same.
+
+    `packed` is what each kernel of the model runs over `n` samples; `counter` and `word` are the cells they read;
+    `written` gives the arrays that a step changes.
+    """
+
+    def __init__(self, door: str, model: Model, packed: tuple[_core.Bound, ...], n: int, counter: Array,
+                 word: Array | None, written: Callable[[], tuple[Array, ...]]) -> None:
+        self._door, self._model, self._packed, self._n = door, model, packed, n
+        self._counter, self._word, self._written = counter, word, written
+        self._steps: _core.Steps | None = None
+        if not model.has_nodes:
+            steps = _core.Steps(packed, model.mask, 1 if model.auto else int(model.steps), model.fused,
+                                model.reach >= Reach.MOVABLE, model.reach >= Reach.LOCAL, model.step_ops)
+            if steps.native or not model.fused:
+                self._steps = steps
+
+    def run(self, max_steps: int, threads: int, native: bool,
+            progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
+        """(launches, steps, whether these are exact, visits of samples, whether it was stopped). `threads` 0: as many
+        as the process uses; `native`: at the backend's own pace."""
+        if native and self._steps is not None:
+            return self._steps.run(max_steps, threads, progress)
+        return self._loop.run(max_steps, threads, progress)
+
+    def stop(self) -> None:
+        """Let a run in another thread return at its next round. It changes nothing between runs."""
+        if self._steps is not None:
+            self._steps.stop()
+        if "_loop" in vars(self):
+            self._loop.stop()
+
+    @cached_property
+    def _loop(self) -> Loop:
+        model, bounds = self._model, iter(self._packed)
+        calls = [_launch(self._door, next(bounds)) if isinstance(item, Kernel) else item for item in model.items]
+        return Loop(calls, self._n, self._counter, 0 if model.auto else int(model.steps), self._word, model.fused,
+                    model.steps_max, self._written())
+
+
+def _launch(door: str, bound: _core.Bound) -> Callable[[], object]:
+    return lambda: bound.launch(door)
