@@ -325,7 +325,7 @@ def test_planes_come_before_the_first_move() -> None:
     active.restore()
     active.own(np.zeros(5000))
     active.reorder_if_degraded()
-    with pytest.raises(ValueError, match="own every plane before reorder_if_degraded"):
+    with pytest.raises(ValueError, match="own every plane before it is bound and before reorder"):
         active.own(np.zeros(5000))
 
 

@@ -124,3 +124,47 @@ def test_reordering_changes_no_bit_of_any_sample(every: int) -> None:
         found.append([array.tobytes() for array in (rate, y, hits, mask)])
     assert found[0] == found[1] == found[2]
     np.testing.assert_array_equal(mask, True)
+
+
+# ---- bind ------------------------------------------------------------------------------------------------------------
+
+N = 5000
+
+
+def planes() -> dict[str, Any]:
+    return {"rate": np.full(N, 0.5), "floor": 0.1, "y": np.ones(N), "hits": np.zeros(N),
+            "finished_count": np.zeros(1, np.uint32)}
+
+
+def test_bind_wants_every_plane_in_a_set_that_moves_samples() -> None:
+    mask, given = np.zeros(N, bool), planes()
+    act, plan = eagle.ActiveSet(mask, reorder=0.5), eagle.deploy(decay)
+    with pytest.raises(ValueError, match="decay.bind: Mutable 'hits': found a plane that the ActiveSet of active_map "
+                                         "does not move, wanted one it owns"):
+        plan.bind(**given, terminated=mask, **act.planes())
+    act.own(given["y"], given["hits"]).indirect(given["rate"])
+    plan.bind(**given, terminated=mask, **act.planes())
+    with pytest.raises(ValueError, match="own: planes: found a set whose planes are fixed"):
+        act.own(given["rate"])
+    with pytest.raises(ValueError, match="Terminated 'terminated': found a plane that the ActiveSet of active_map"):
+        plan.bind(**given, terminated=mask.copy(), **act.planes())
+
+
+def test_bind_refuses_planes_of_another_set_and_other_groups() -> None:
+    mask, given, plan = np.zeros(N, bool), planes(), eagle.deploy(decay)
+    other, act, groups = (eagle.ActiveSet(np.zeros(N, bool), reorder=0.5).own(given["y"]), eagle.ActiveSet(mask),
+                          eagle.ActiveSet(mask, group=4))
+    with pytest.raises(ValueError, match="decay.bind: Mutable 'y': found a plane that another ActiveSet moves"):
+        plan.bind(**given, terminated=mask, **act.planes())
+    with pytest.raises(ValueError, match="'active_map': found the map of an ActiveSet of group 4, wanted one of "
+                                         "group 1, which the kernel has; make the set with group=1"):
+        plan.bind(**planes(), terminated=mask, **groups.planes())
+    del other
+    plan.bind(**given, terminated=mask, **act.planes())
+    plan.bind(**given, terminated=mask, active_map=np.arange(N, dtype=np.int32),
+              active_count=np.array([N], np.uint32))  # a map of no set
+
+
+def test_sets_and_partitions_do_not_go_together() -> None:
+    with pytest.raises(ValueError, match="npartitions: found 2, wanted 1 for a kernel with an active set"):
+        eagle.deploy(decay, npartitions=2)

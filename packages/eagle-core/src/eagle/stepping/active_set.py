@@ -97,7 +97,8 @@ class ActiveSet:
         self._owned: list[Any] = []
         self._indirect: list[Any] = []
         self._fixed = False
-        self._holder = None if self.theta is None else Holder()
+        self._seat = Holder(memory_of(DOOR, "map", self.map), self.group, self.theta is not None)
+        self._holder = None if self.theta is None else self._seat
         self._moves: dict[str, _core.Filter] = {}  # calls, by what they do
         self._scratch: Any = self._xp.empty(0, self._xp.uint8)  # for all calls of the set
         if self._holder is not None:
@@ -206,20 +207,22 @@ class ActiveSet:
         """
         door = f"{DOOR}.own"
         holder = self._reordering(door)
-        if self._fixed or self.permuted:
+        if self._fixed or holder.bound or self.permuted:
             raise ValueError(refusal(door, "planes", "a set whose planes are fixed", "planes before the first reorder",
-                                     "own every plane before reorder_if_degraded()" if self._fixed
-                                     else "restore() the set, or own every plane first"))
+                                     "own every plane before it is bound and before reorder_if_degraded()"
+                                     if self._fixed or holder.bound else "restore() the set, or own every plane first"))
         self._claim(holder, door, {f"plane {i}": plane for i, plane in enumerate(planes)})
         return self
 
     def indirect(self, *planes: Any) -> ActiveSet:
         """Declare planes that stay in sample order; the set itself is returned. Raises as :meth:`own`."""
         door = f"{DOOR}.indirect"
-        self._reordering(door)
-        for i, plane in enumerate(planes):
-            require_side(door, f"plane {i}", memory_of(door, f"plane {i}", plane), self._memory)
+        holder = self._reordering(door)
+        places = [memory_of(door, f"plane {i}", plane) for i, plane in enumerate(planes)]
+        for i, place in enumerate(places):
+            require_side(door, f"plane {i}", place, self._memory)
         self._indirect.extend(planes)
+        holder.staying += places
         return self
 
     def moves(self, plane: Any) -> bool:
