@@ -157,19 +157,25 @@ def build(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Measure: ``nox -s bench -- calls stream``. The peer, raptor-eagle, has an environment of its own."""
+    """Measure: ``nox -s bench -- calls stream``. The peers have environments of their own."""
     build_wheels(session)
     install_ours(session, "eagle[hawk]")
     frameworks = [name for name in FRAMEWORKS if "torch" in name and "interop" in session.posargs]
     if frameworks:
         session.install(*frameworks)
-    peer = Path(session.create_tmp()) / "peer"
-    bin_dir = peer / ("Scripts" if os.name == "nt" else "bin")
-    session.run("python", "-m", "venv", "--clear", str(peer))
-    session.run(str(bin_dir / "python"), "-m", "pip", "install", "-q", "raptor-eagle", "raptor-hawk", "numpy",
-                *frameworks, external=True)
-    session.run("python", str(ROOT / "benchmarks" / "run.py"), *session.posargs, "--ours",
-                str(Path(session.bin) / "python"), "--peer", str(bin_dir / "python"))
+    tools = {"peer": ["raptor-eagle", "raptor-hawk", "numpy", *frameworks]}
+    if "stepping" in session.posargs:
+        session.install("matplotlib>=3.9")
+        tools |= {"numba": ["numba==0.68.1"]}
+        tools |= {tool: ["numpy", *(name for name in FRAMEWORKS if tool in name)] for tool in ("jax", "torch")}
+    pythons = ["--ours", str(Path(session.bin) / "python")]
+    for tool, requirements in tools.items():
+        folder = Path(session.create_tmp()) / tool
+        python = str(folder / ("Scripts" if os.name == "nt" else "bin") / "python")
+        session.run("python", "-m", "venv", "--clear", str(folder))
+        session.run(python, "-m", "pip", "install", "-q", *requirements, external=True)
+        pythons += [f"--{tool}", python]
+    session.run("python", str(ROOT / "benchmarks" / "run.py"), *session.posargs, *pythons)
 
 
 @nox.session

@@ -1,7 +1,7 @@
 """What a worker can be asked to measure. Runs under a tool's own Python; both tools run this same code.
 
 A job is set up by its constructor, calibrated by `prepare(target)`, and gives one figure for each `round()`.
-`result` is what its first call computed, or None.
+`result` is what its first call computed, or None; so is `summary`, what tools that round otherwise must agree in.
 """
 
 import ctypes
@@ -56,9 +56,12 @@ def bound(kernel: str, n: int) -> Any:
 
 
 class Job:
-    """One figure a round."""
+    """One figure a round, or the `only` one where a round takes long. `steps` is how many it is a mean of, if any."""
 
     result: np.ndarray | None = None
+    summary: dict[str, Any] | None = None
+    only: float | None = None
+    steps: float | None = None
 
     def prepare(self, target: float) -> int:
         """Gets ready for rounds of about `target` seconds; returns the calls of a round."""

@@ -1,6 +1,7 @@
 """One tool's process: reads a request a line on stdin, answers a line on stdout, both JSON.
 
-`open` sets a job up and calibrates it, `round` measures once, `close` lets its arrays go, `versions` says what is here.
+`open` sets a job up, by a name, and calibrates it, `round` measures once, `close` lets the arrays of all jobs go,
+`versions` says what is here.
 """
 
 import json
@@ -10,26 +11,29 @@ from importlib import metadata
 from typing import Any
 
 PACKAGES = ["eagle", "eagle-core", "eagle-backend-cpu", "raptor-eagle", "raptor-hawk", "raptor-core", "numpy",
-            "torch"]
+            "torch", "jax", "numba"]
 
 
 class Worker:
-    """Holds at most one job."""
+    """Holds the jobs of one cell."""
 
     def __init__(self) -> None:
-        self.job: Any = None
+        self.jobs: dict[str, Any] = {}
 
-    def open(self, job: str, params: dict[str, Any], target: float) -> dict[str, Any]:
+    def open(self, name: str, job: str, params: dict[str, Any], target: float) -> dict[str, Any]:
         from jobs import JOBS
+        from steppers.jobs import STEPPING_JOBS
 
-        self.job = JOBS[job](**params)
-        return {"digest": self.job.digest(), "calls": self.job.prepare(target)}
+        self.jobs[name] = opened = (JOBS | STEPPING_JOBS)[job](**params)
+        calls = opened.prepare(target)
+        return {"calls": calls, "digest": opened.digest(), "summary": opened.summary, "only": opened.only,
+                "steps": opened.steps}
 
-    def round(self) -> dict[str, Any]:
-        return {"value": self.job.round()}
+    def round(self, name: str) -> dict[str, Any]:
+        return {"value": self.jobs[name].round()}
 
     def close(self) -> dict[str, Any]:
-        self.job = None
+        self.jobs.clear()
         return {}
 
     def versions(self) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Measures cells: every contender once a round, rounds interleaved, the order turned round each time."""
 
+import math
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,8 @@ SETTLE = 0.02  # seconds between two contenders: longer than a thread team of ei
 OPEN_LIMIT = 120.0  # seconds to compile the kernel, fill the arrays and calibrate
 ROUND_LIMIT = 30.0
 CELL_LIMIT = 240.0  # no new round after this many seconds
+SCALES = 0.2  # seconds: what takes longer takes in proportion to n
+ENOUGH = 3.0  # seconds of rounds after which a contender needs no more than three
 
 
 @dataclass
@@ -22,8 +25,13 @@ class Figures:
 
     values: list[float] = field(default_factory=list)
     calls: int = 0
+    steps: float | None = None
     digest: str | None = None
+    summary: dict[str, Any] | None = None
     error: str | None = None
+    estimated: bool = False  # not run: the one value is that of a smaller batch
+    closed: bool = False  # to no more rounds
+    spent: float = 0.0
 
     @property
     def median(self) -> float:
@@ -31,6 +39,8 @@ class Figures:
 
     @property
     def quartiles(self) -> tuple[float, float]:
+        if len(self.values) == 1:
+            return self.values[0], self.values[0]
         low, _, high = statistics.quantiles(self.values, n=4, method="inclusive")
         return low, high
 
@@ -39,10 +49,19 @@ class Figures:
         """Whether the rounds are too far apart for the median to be trusted."""
         return not self.error and self.quartiles[1] > 1.5 * self.quartiles[0]
 
+    @property
+    def enough(self) -> bool:
+        """Whether another round is not worth its time, or not to be had."""
+        return self.error is not None or self.closed or (self.spent > ENOUGH and len(self.values) >= 3)
+
     def as_json(self) -> dict[str, Any]:
         if self.error:
             return {"error": self.error}
+        if self.estimated:
+            return {"estimate": self.median}
+        steps = {} if self.steps is None else {"steps": self.steps}
         return {
+            **steps,
             "median": self.median,
             "min": min(self.values),
             "quartiles": self.quartiles,
@@ -84,6 +103,12 @@ class Measured:
         return len(set(digests)) == 1 if len(digests) > 1 else None
 
     @property
+    def same_results(self) -> bool | None:
+        """Whether the tools that may round otherwise agree in what must be equal, and nearly in the rest."""
+        summaries = [figures.summary for figures in self.figures.values() if figures.summary]
+        return all(_alike(summaries[0], other) for other in summaries[1:]) if len(summaries) > 1 else None
+
+    @property
     def met(self) -> bool | None:
         """Whether every goal is met; None where one could not be checked."""
         checks = [goal.check(self.medians)[1] for goal in self.cell.goals]
@@ -92,7 +117,8 @@ class Measured:
     @property
     def passed(self) -> bool:
         """Whether nothing is to be complained of: skipped, or all goals met by results that do not differ."""
-        return self.skipped is not None or (self.met is True and self.same_bits is not False)
+        differ = False in (self.same_bits, self.same_results)
+        return self.skipped is not None or (self.met is True and not differ)
 
     def as_json(self) -> dict[str, Any]:
         goals = []
@@ -109,11 +135,12 @@ class Measured:
             "goals": goals,
             "met": self.met,
             "same_bits": self.same_bits,
+            "same_results": self.same_results,
             "skipped": self.skipped,
         }
 
 
-def measure(pool: Pool, cell: Cell, target: float) -> Measured:
+def measure(pool: Pool, cell: Cell, earlier: Sequence[Measured] = ()) -> Measured:
     """One cell, all rounds. A contender that fails keeps its error text; the others go on."""
     measured = Measured(cell)
     free = free_memory()
@@ -123,17 +150,46 @@ def measure(pool: Pool, cell: Cell, target: float) -> Measured:
     workers = {}
     for who, contender in cell.contenders.items():
         measured.figures[who] = figures = Figures()
+        if (estimate := _hopeless(cell, who, earlier)) is not None:
+            figures.values, figures.estimated, figures.closed = [estimate], True, True
+            continue
         with _kept(figures):
             workers[who] = worker = pool.worker(contender.tool, contender.env)
             time.sleep(SETTLE)
-            answer = worker.ask("open", OPEN_LIMIT, job=contender.job, params=dict(contender.params), target=target)
-            figures.calls, figures.digest = answer["calls"], answer["digest"]
+            answer = worker.ask("open", OPEN_LIMIT, name=who, job=contender.job, params=dict(contender.params),
+                                target=cell.target)
+            figures.calls, figures.steps = answer["calls"], answer["steps"]
+            if contender.compared:
+                figures.digest, figures.summary = answer["digest"], answer["summary"]
+            if answer["only"] is not None:
+                figures.values, figures.closed = [answer["only"]], True
     _rounds(cell, measured.figures, workers)
     for who, worker in workers.items():
         if worker.alive:
             with _kept(measured.figures[who]):
                 worker.ask("close", ROUND_LIMIT)
     return measured
+
+
+def _hopeless(cell: Cell, who: str, earlier: Sequence[Measured]) -> float | None:
+    """The figure of the next smaller batch, if at that speed a batch takes longer than the cell's bound."""
+    smaller = [m for m in earlier if m.cell.name == cell.name and who in m.medians]
+    if cell.bound is None or not smaller:
+        return None
+    last = smaller[-1]
+    steps = next((figures.steps for figures in last.figures.values() if figures.steps), 0.0)
+    took = last.medians[who] * steps
+    grows = took > SCALES and took * (cell.n or 1) / (last.cell.n or 1) > cell.bound
+    return last.medians[who] if grows else None
+
+
+def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two summaries agree: in what must be equal, and within the tolerance in all numbers."""
+    return one["equal"] == other["equal"] and all(
+        math.isclose(a, b, rel_tol=one["tolerance"], abs_tol=one["tolerance"])
+        for name, values in one["near"].items()
+        for a, b in zip(values, other["near"][name], strict=True)
+    )
 
 
 def _rounds(cell: Cell, figures: Mapping[str, Figures], workers: Mapping[str, Worker]) -> None:
@@ -143,10 +199,12 @@ def _rounds(cell: Cell, figures: Mapping[str, Figures], workers: Mapping[str, Wo
         if done >= 2 and time.monotonic() - start > CELL_LIMIT:
             return
         for who in order:
-            if figures[who].error is None:
+            if not figures[who].enough:
                 time.sleep(SETTLE)
+                began = time.monotonic()
                 with _kept(figures[who]):
-                    figures[who].values.append(workers[who].ask("round", ROUND_LIMIT)["value"])
+                    figures[who].values.append(workers[who].ask("round", ROUND_LIMIT, name=who)["value"])
+                figures[who].spent += time.monotonic() - began
         order.reverse()
 
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 SCRIPT = Path(__file__).parent.parent / "worker.py"
-FOREIGN = ("EAGLE_", "OMP_", "GOMP_", "KMP_", "PYTHON")
+FOREIGN = ("EAGLE_", "OMP_", "GOMP_", "KMP_", "MKL_", "NUMBA_", "JAX_", "XLA_", "PYTHON")
 
 
 class WorkerError(Exception):
@@ -80,6 +80,8 @@ class Pool:
     def worker(self, tool: str, env: Mapping[str, str]) -> Worker:
         key = (tool, tuple(sorted(env.items())))
         if key not in self._workers or not self._workers[key].alive:
+            if tool not in self._pythons:
+                raise WorkerError(f"no interpreter was given for {tool}")
             try:
                 self._workers[key] = Worker(self._pythons[tool], self._cache / tool, env)
             except OSError as error:

@@ -112,12 +112,14 @@ static void move(char *data, uint32_t size, const int32_t *order, int64_t span) 
 
 static void move_all(const eagle_reorder_desc *d, const int32_t *order, int64_t span) {
     const eagle_reorder_plane *planes = AT(eagle_reorder_plane, d->planes);
-    for (uint32_t p = 0; p < d->n_planes; ++p) move(AT(char, planes[p].data), planes[p].elem_bytes, order, span);
+    for (uint32_t p = 0; p < d->n_planes; ++p)
+        if (planes[p].elem_bytes <= 16) move(AT(char, planes[p].data), planes[p].elem_bytes, order, span);
     int32_t *perm = AT(int32_t, d->perm), *inv = AT(int32_t, d->inv);
     move((char *)perm, 4, order, span);
-#ifndef WRONG_INVERSE
-    for (int64_t i = 0; i < span; ++i) inv[perm[i]] = (int32_t)i;
+#ifdef WRONG_INVERSE
+    span = d->n / 2 < span ? d->n / 2 : span;
 #endif
+    for (int64_t i = 0; i < span; ++i) inv[perm[i]] = (int32_t)i;
 }
 
 static eagle_status bad_reorder(const eagle_reorder_desc *d, uint32_t known) {
@@ -127,7 +129,7 @@ static eagle_status bad_reorder(const eagle_reorder_desc *d, uint32_t known) {
     for (uint32_t p = 0; p < d->n_planes; ++p) {
         uint32_t size = planes[p].elem_bytes;
 #ifdef WRONG_ELEMENT_SIZE
-        if (size == 12) continue;
+        if (size == 32) continue;
 #endif
         if (!size || size > 16 || size & (size - 1)) return refuse(EAGLE_INVALID_ARGUMENT, "a bad element size");
     }

@@ -15,6 +15,9 @@ void register_loader(nanobind::module_& m);
 /// memcpy, host_alloc, host_free: those of the seam, for host memory without any backend.
 void register_memory(nanobind::module_& m);
 
+/// Filter, and what of Backend makes one: the group filtering.
+void register_filtering(nanobind::module_& m);
+
 /// Turns: one call at a time on an object.
 void register_busy(nanobind::module_& m);
 

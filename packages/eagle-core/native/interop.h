@@ -95,6 +95,21 @@ bool moved_quietly(const ViewObject* view);
 /// eagle.interop.streams.order(door, device type, device id, producer, consumer). false with an exception set.
 bool order_streams(const char* door, const ViewObject* view, PyObject* consumer);
 
+/// Whether any plane is held permuted: what there is to look at while there is none.
+extern bool any_held;
+
+/// Whether memory of `buffer` is of such a plane; for when any_held.
+bool is_held(const interop::Buffer& buffer);
+
+/// Sets BufferRefused with the two ways out; false.
+bool refuse_held(const char* door, PyObject* producer);
+
+/// Refuses the memory of a plane that is held permuted. false with an exception set.
+inline bool check_held(const interop::Buffer& buffer, const char* door, PyObject* producer) {
+    return !any_held || !is_held(buffer) || refuse_held(door, producer);
+}
+
+bool add_held(PyObject* module);          ///< hold, holds_any
 bool add_view(PyObject* module);          ///< BufferView
 bool add_requirements(PyObject* module);  ///< Requirements
 bool add_imports(PyObject* module);       ///< import_buffer, view_of_capsule, view_of_array

@@ -208,7 +208,9 @@ PyObject* import_buffer(PyObject*, PyObject* const* args, Py_ssize_t given, PyOb
         const Requirements* wanted = require == Py_None ? nullptr : requirements_from(require, kDoor);
         if (!wanted && require != Py_None) return nullptr;
         PyObject* view = read_any(args[0], stream, assume == Py_True);
-        if (view && wanted && !check_view(reinterpret_cast<ViewObject*>(view), *wanted, kDoor)) Py_CLEAR(view);
+        auto* made = reinterpret_cast<ViewObject*>(view);
+        if (view && (!check_held(made->buffer, kDoor, args[0]) || (wanted && !check_view(made, *wanted, kDoor))))
+            Py_CLEAR(view);
         return view;
     });
 }

@@ -196,7 +196,7 @@ PyObject* view_dlpack(PyObject* object, PyObject* const* args, Py_ssize_t given,
                             version);
     ViewObject* self = as_view(object);
     return guarded([&]() -> PyObject* {
-        if (!exportable(self, stream, device, copy)) return nullptr;
+        if (!exportable(self, stream, device, copy) || !check_held(self->buffer, kExport, self->origin)) return nullptr;
         Share share = self->buffer.share ? self->buffer.share : share_in(self->origin);
         try {
             if (major >= 1)
@@ -347,6 +347,7 @@ PyType_Spec view_spec = {
 
 PyObject* alias(PyObject* object) {
     const Buffer& buffer = buffer_of(object);
+    if (!check_held(buffer, "BufferView.__array__", as_view(object)->origin)) return nullptr;
     const int typenum = typenum_of(*buffer.element);
     if (typenum == NPY_NOTYPE || !(on_host(buffer) || buffer.device.type == dlpack::kCudaHost)) {
         refuse("BufferView.__array__", as_view(object)->origin,
@@ -450,6 +451,8 @@ bool add_view(PyObject* module) {
     return buffer_refused && add_type(module, view_spec, "BufferView", nullptr, &ViewType);
 }
 
-bool register_interop(PyObject* module) { return add_view(module) && add_requirements(module) && add_imports(module); }
+bool register_interop(PyObject* module) {
+    return add_held(module) && add_view(module) && add_requirements(module) && add_imports(module);
+}
 
 }  // namespace eagle::core

@@ -11,6 +11,7 @@ NB_MODULE(_core, m) {
     nanobind::set_leak_warnings(false);  // loaded backends are kept until the process ends, on purpose
     eagle::core::register_loader(m);
     eagle::core::register_memory(m);
+    eagle::core::register_filtering(m);
     eagle::core::register_busy(m);
     if (!eagle::core::register_calls(m.ptr()) || !eagle::core::register_reduce(m.ptr()) ||
         !eagle::core::register_interop(m.ptr()))

@@ -308,6 +308,24 @@ def test_a_reorder_moves_the_kept_to_the_front(make: Make, n: int, live: float) 
 
 
 @filtering
+@pytest.mark.parametrize(
+    "symbol", [pytest.param(name, marks=symbols(name)) for name in ("reorder_device", "reorder_classes_device")]
+)
+def test_slots_beyond_the_span_stay(make: Make, symbol: str) -> None:
+    batch, n, span = make(9000), 9000, 5000
+    class_of = (np.arange(n) % 3).astype(np.uint8)
+    held = fill(batch, mask_of(n, 0.6), n, class_of)
+    batch.put("span", span)
+    batch.put("count", 100)
+    batch.put("offsets", np.zeros(4, np.uint32))
+    batch.put("class_sorts", 0)
+    batch.call(symbol, batch.reorder() if symbol == "reorder_device" else batch.class_reorder(3))
+    for name, values in held.items():
+        np.testing.assert_array_equal(batch.get(name)[span:], values[span:], name)
+        assert (batch.get(name)[:span] != values[:span]).any(), f"{name} did not move"
+
+
+@filtering
 @reordering
 def test_without_the_flag_a_set_byte_keeps(make: Make) -> None:
     batch, n = make(5000), 5000

@@ -39,10 +39,12 @@ if TYPE_CHECKING:  # what _LAZY says, for type checkers
     from eagle.roles import FINISHED_COUNT as FINISHED_PLANE
     from eagle.roles import FUSED_STEPS as FUSED_STEPS_PLANE
     from eagle.stepping import (
+        ActiveSet,
         Runner,
         RunReport,
         SimResult,
         Simulation,
+        compaction_body,
         run_until_done,
         simulate,
         simulation,
@@ -50,15 +52,14 @@ if TYPE_CHECKING:  # what _LAZY says, for type checkers
     )
     from eagle.transfer import copy, pinned
 
-__all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "FINISHED_PLANE",
-           "FUSED_STEPS_PLANE", "GraphComposer", "GraphPipeline", "LayoutError", "LayoutWarning",
+__all__ = ["ActiveSet", "ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy",
+           "FINISHED_PLANE", "FUSED_STEPS_PLANE", "GraphComposer", "GraphPipeline", "LayoutError", "LayoutWarning",
            "NonToggleableMemberError", "OutOfBounds", "PerformanceWarning", "Plan", "RepeatWhile", "RunReport",
            "Runner", "SimResult", "Simulation", "SkipGuard", "Skippable", "UnknownMemberError", "abi", "backends",
-           "copy", "deploy", "detect",
-           "device_props", "dtypes", "exec", "interop", "load_bundle", "nodes", "num_threads", "opaque",
-           "origin_adapter", "pinned", "plan", "registry", "repeat_while", "roles", "run_until_done", "samples_first",
-           "samples_last", "set_num_threads", "sidecar", "simulate", "simulation", "skippable", "stepping", "to_cupy",
-           "until_done"]
+           "compaction_body", "copy", "deploy", "detect", "device_props", "dtypes", "exec", "interop", "load_bundle",
+           "nodes", "num_threads", "opaque", "origin_adapter", "pinned", "plan", "registry", "repeat_while", "roles",
+           "run_until_done", "samples_first", "samples_last", "set_num_threads", "sidecar", "simulate", "simulation",
+           "skippable", "stepping", "to_cupy", "until_done"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -68,6 +69,7 @@ __path__ += [folder for folder in (os.path.join(entry, "eagle") for entry in sys
 
 # Name to the module that has it, and ":name" where it is called otherwise there; a module is listed under its own name.
 _LAZY = {
+    "ActiveSet": "eagle.stepping",
     "AutoPlan": "eagle.plan",
     "BoundPlan": "eagle.plan",
     "FINISHED_PLANE": "eagle.roles:FINISHED_COUNT",
@@ -84,6 +86,7 @@ _LAZY = {
     "Skippable": "eagle.nodes",
     "abi": "eagle.abi",
     "backends": "eagle.backends",
+    "compaction_body": "eagle.stepping",
     "copy": "eagle.transfer",
     "deploy": "eagle.plan:auto",
     "detect": "eagle.interop",

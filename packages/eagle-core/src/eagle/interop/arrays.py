@@ -11,6 +11,7 @@ from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BufferRefused, refusal
 from eagle.interop.buffer import Requirements, view_for
 from eagle.interop.frameworks import detect, refuse_jax_written
+from eagle.interop.held import refuse_permuted
 from eagle.interop.streams import cupy_module
 
 __all__ = ["as_out_buffer", "export_like", "host_ptr"]
@@ -39,6 +40,7 @@ def as_out_buffer(out: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> 
     """
     door = "eagle.interop.as_out_buffer"
     refuse_jax_written(out, "out")
+    refuse_permuted(door, "out", out)
     adapter = detect(out)
     if adapter is None or not adapter.cuda:
         raise TypeError(refusal(door, "out", f"a {type(out).__name__} in host memory", "an array of a CUDA device",
@@ -56,6 +58,8 @@ def export_like(like: object, native: Any) -> Any:
     """A copy of `native`, an array of NumPy or CuPy, in a fresh array of the framework `like` belongs to."""
     adapter = detect(like)
     source = detect(native)
+    if source is not None:
+        refuse_permuted("eagle.interop.export_like", "native", native)
     on_device = source is not None and source.cuda
     if adapter is None:
         return cupy_module("eagle.interop.export_like").asnumpy(native) if on_device else np.array(native)

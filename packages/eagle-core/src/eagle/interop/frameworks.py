@@ -15,6 +15,7 @@ import numpy as np
 
 from eagle.errors import BufferRefused, refusal
 from eagle.interop.buffer import import_buffer
+from eagle.interop.held import refuse_permuted
 from eagle.interop.streams import CUDA, cupy_module, external_stream
 
 __all__ = ["Adapter", "detect", "is_followed", "origin", "origin_adapter", "refuse_jax_written", "to_cupy"]
@@ -44,6 +45,7 @@ class Adapter:
 
     def to_cupy(self, x: Any) -> Any:
         """`x` as an array of CuPy: zero-copy from CUDA memory, else uploaded."""
+        refuse_permuted("Adapter.to_cupy", "x", x)
         cupy = cupy_module("Adapter.to_cupy")
         if self.name in ("cupy", "cai"):
             return cupy.asarray(x)
@@ -53,12 +55,14 @@ class Adapter:
 
     def from_cupy(self, a: Any) -> Any:
         """An array of CuPy as one of this framework: zero-copy on the device, else downloaded."""
+        refuse_permuted("Adapter.from_cupy", "a", a)
         if self.cuda and self.name in ORIGINS:
             return on_device(self.name, a)
         return a if self.cuda else self.from_numpy(cupy_module("Adapter.from_cupy").asnumpy(a))
 
     def from_numpy(self, a: np.ndarray[Any, Any]) -> Any:
         """An array of NumPy, which nobody else uses from now on, as one of this framework."""
+        refuse_permuted("Adapter.from_numpy", "a", a)
         if self.name == "tensorflow":
             return import_module("tensorflow").convert_to_tensor(a)
         if self.name == "torch":
@@ -165,7 +169,10 @@ def to_cupy(x: Any) -> Any:
     Raises BackendUnavailable without CuPy.
     """
     adapter = detect(x)
-    return adapter.to_cupy(x) if adapter else cupy_module("eagle.to_cupy").asarray(x)
+    if adapter is None:
+        return cupy_module("eagle.to_cupy").asarray(x)
+    refuse_permuted("eagle.to_cupy", "x", x)
+    return adapter.to_cupy(x)
 
 
 def refuse_jax_written(x: object, role: str) -> None:

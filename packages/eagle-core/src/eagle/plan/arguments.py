@@ -27,7 +27,7 @@ from eagle.plan.layout import (
     unmarked,
     with_samples_last,
 )
-from eagle.plan.signature import AS_GIVEN, ONE_VALUE, Box, Signature, Slot, Use
+from eagle.plan.signature import ONE_VALUE, Box, Signature, Slot, Use
 
 __all__ = ["Arguments", "moved_while_checked", "settle"]
 

@@ -9,10 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from eagle import _core
+from eagle.stepping.herd import Herd
 from eagle.stepping.loop import Loop
 from eagle.stepping.model import Kernel, Model
 
-__all__ = ["Engine", "make_engine"]
+__all__ = ["Engine", "make_engine", "make_loop"]
 
 Array = np.ndarray[Any, Any]
 
@@ -31,15 +32,22 @@ class Engine(Protocol):
 
 def make_engine(door: str, model: Model, packed: tuple[_core.Bound, ...], n: int, counter: Array, word: Array | None,
                 written: tuple[Array, ...]) -> Engine:
-    """The native engine over what the kernels of a model run; a loop in Python for a step with nodes. `written` is what
-    a step changes."""
+    """The native engine over what the kernels of a model run; the loop in Python for a step with nodes. `written` is
+    what a step changes."""
     native = getattr(_core, "Steps", None)
     if native is not None and not model.has_nodes:
         engine: Engine = native(packed, 0 if model.auto else model.steps, model.fused, model.moves)
         return engine
+    return make_loop(door, model, packed, n, counter, word, written)
+
+
+def make_loop(door: str, model: Model, packed: tuple[_core.Bound, ...], n: int, counter: Array, word: Array | None,
+              written: tuple[Array, ...], herd: Herd | None = None) -> Loop:
+    """The loop in Python, which keeps the active set of a `herd`."""
     bounds = iter(packed)
     calls = [_launch(door, next(bounds)) if isinstance(item, Kernel) else item for item in model.items]
-    return Loop(calls, n, counter, 0 if model.auto else int(model.steps), word, model.fused, model.steps_max, written)
+    return Loop(calls, n, counter, 0 if model.auto else int(model.steps), word, model.fused, model.steps_max, written,
+                herd)
 
 
 def _launch(door: str, bound: _core.Bound) -> Callable[[], object]:
