@@ -27,7 +27,7 @@ from eagle.plan.layout import (
     unmarked,
     with_samples_last,
 )
-from eagle.plan.signature import ONE_VALUE, Box, Signature, Slot, Use
+from eagle.plan.signature import AS_GIVEN, ONE_VALUE, Box, Signature, Slot, Use
 
 __all__ = ["Arguments", "moved_while_checked", "settle"]
 
@@ -114,7 +114,7 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
            n: int | None = None, call: Broadcast | None = None, known: Collection[str] = ()) -> Arguments:
     """Check and convert the arguments of a call.
 
-    `mode` is "run" or "call", which convert and allocate, or one of :data:`values.AS_GIVEN`, which take arrays as they
+    `mode` is "run" or "call", which convert and allocate, or one of :data:`AS_GIVEN`, which take arrays as they
     are: "bind", and "step", which makes the masks that are left out. `n` fixes the samples; `call` says what is given
     in another shape than the caller's; of what is `known` nobody is warned. Raises as :meth:`Plan.run` says.
     """
@@ -130,7 +130,7 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     for name, array in args.packed.items():
         if isinstance(array, np.ndarray) and name in args.given and values.is_over(array, args.given[name]):
             args.memory[name] = array
-    again = n is not None and mode in values.AS_GIVEN
+    again = n is not None and mode in AS_GIVEN
     args.n = _settle_planes(door, signature, args, axes, layout, mode, n, known)
     for slot in args.slots.values():
         if slot.name in args.packed and not slot.is_plane and slot.is_array and not slot.is_word:
@@ -163,7 +163,7 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str,
     # Uniforms first: reading one may run the caller's code, which must not change a plane that was checked. Then what
     # is written: a read-only array is refused before anything is converted.
     packed: dict[str, Any] = {}
-    one = mode not in values.AS_GIVEN and not signature.lanes.declared
+    one = mode not in AS_GIVEN and not signature.lanes.declared
     for slot in sorted(signature.arguments, key=lambda slot: (not slot.is_uniform, not slot.writes)):
         if slot.name not in given:
             if slot.is_uniform:
@@ -178,14 +178,14 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str,
         if one and slot.is_plane and not slot.head and not slot.writes and isinstance(value, values.NUMBER):
             packed[slot.name] = values.number_plane(door, slot, value)
             continue
-        if slot.axes == ONE_VALUE and mode not in values.AS_GIVEN and isinstance(value, int | float | np.number):
+        if slot.axes == ONE_VALUE and mode not in AS_GIVEN and isinstance(value, int | float | np.number):
             value = [value]
-        read = values.read_bound if mode in values.AS_GIVEN else \
+        read = values.read_bound if mode in AS_GIVEN else \
             values.read_output if slot.writes else values.read_input
         packed[slot.name] = values.slot_value(door, slot, value, read)
         if slot.is_array and not slot.is_plane:
             packed[slot.name] = values.in_order(door, slot, packed[slot.name],
-                                                copies=mode not in values.AS_GIVEN and not slot.writes)
+                                                copies=mode not in AS_GIVEN and not slot.writes)
     return packed
 
 
@@ -200,7 +200,7 @@ def _settle_planes(door: str, signature: Signature, args: Arguments, axes: Mappi
     found = [(slot, args.readings[slot.name].n) for slot in sorted(planes, key=lambda slot: slot.is_output)]
     if signature.lanes.several:
         found.sort(key=lambda plane: -plane[1])  # one that is too short was meant to be broadcast
-    n = total_samples(door, signature, found, args.extents, n, "as bound" if mode in values.AS_GIVEN
+    n = total_samples(door, signature, found, args.extents, n, "as bound" if mode in AS_GIVEN
                       else "as the other planes tell")
     for slot in planes:
         theirs = with_samples_last(slot, args.packed[slot.name], args.readings[slot.name])
@@ -211,7 +211,7 @@ def _settle_planes(door: str, signature: Signature, args: Arguments, axes: Mappi
             args.copies[slot.name] = args.packed[slot.name]
             args.packed[slot.name] = np.empty(slot.shape(n), slot.dtype)
         else:
-            _place(door, args, slot, theirs, n, copies=mode not in values.AS_GIVEN and not slot.writes)
+            _place(door, args, slot, theirs, n, copies=mode not in AS_GIVEN and not slot.writes)
     return n
 
 
@@ -303,7 +303,7 @@ def _share_nothing(door: str, signature: Signature, args: Arguments, mode: str) 
     aliasable = signature.aliasable and mode != "step"  # which reads again what it wrote
     shared = values.check_overlap(door, tuple(args.slots.values()), aliasable, memory, args.copies)
     for name, output in shared.items():
-        if mode in values.AS_GIVEN:
+        if mode in AS_GIVEN:
             raise BufferRefused(refusal(door, f"{name!r}", f"an array that is also an output, {output!r}",
                                         "a separate array",
                                         "the kernel may write a sample before it has read all of it"))
@@ -334,6 +334,6 @@ def _make(door: str, signature: Signature, args: Arguments, mode: str) -> None:
         array = (np.zeros if slot.zero else np.empty)(shape, slot.dtype)
         args.made[slot.name] = array
         args.packed[slot.name] = array.reshape(slot.shape(args.n)) if slot.is_plane else array
-    if args.made and mode not in values.AS_GIVEN:
+    if args.made and mode not in AS_GIVEN:
         args.origin = origin(door, {name: args.given[name] for name, slot in args.slots.items()
                                    if slot.is_array and name in args.given})

@@ -22,13 +22,12 @@ from eagle.plan.advice import ONE, cast, contiguous, example, samples_of, untrac
 from eagle.plan.residency import device_resident
 from eagle.plan.signature import Signature, Slot, Use
 
-__all__ = ["AS_GIVEN", "NUMBER", "TO_HOST", "bound_plane", "check_names", "check_overlap", "in_order", "input_plane",
+__all__ = ["NUMBER", "TO_HOST", "bound_plane", "check_names", "check_overlap", "in_order", "input_plane",
            "is_over", "number_plane", "output_plane", "read_bound", "read_input", "read_output", "slot_value"]
 
 TO_HOST = "copy them to the host first: t.cpu().numpy() of a torch tensor, cupy.asnumpy(a) of a CuPy array"
 
 NUMBER = int | float | np.generic
-AS_GIVEN = ("bind", "step")  # the doors that take arrays as they are
 
 
 def check_names(door: str, signature: Signature, given: Mapping[str, Any], omissible: str) -> None:
