@@ -407,7 +407,7 @@ Call = Callable[[eagle.ActiveSet], object]
     ("class_sort", lambda active: active.class_sort()),
 ])
 def test_a_set_that_does_not_move_refuses_moves(name: str, call: Call) -> None:
-    with pytest.raises(ValueError, match=rf"^eagle.ActiveSet.{name}: set: found one .*make it ActiveSet\(mask, reorder"):
+    with pytest.raises(ValueError, match=rf"^eagle.ActiveSet.{name}: set: found one .*make it"):
         call(eagle.ActiveSet(MASK))
 
 

@@ -150,7 +150,7 @@ class ActiveSet:
         """Rebuild map and count from the mask, and decide what is due: fire, class_fire and what they come from."""
         if self.group > 1:
             self._compact_groups()
-        self._run(self._compaction)
+        self._compaction.run(self._scratch_at)
         if self.group > 1:
             self.count[:] = self.count * self.group
 
@@ -363,12 +363,13 @@ class ActiveSet:
 
     def _ready(self, call: _core.Filter) -> _core.Filter:
         """The call itself, once there is scratch memory for it."""
-        if (need := call.scratch_bytes()) > self._scratch.size:
-            self._scratch = self._xp.empty(need, self._xp.uint8)
+        self._make_room(call.scratch_bytes())
         return call
 
-    def _run(self, call: _core.Filter) -> None:
-        call.run(address_of(self._scratch))
+    def _make_room(self, need: int) -> None:
+        if need > self._scratch.size:
+            self._scratch = self._xp.empty(need, self._xp.uint8)
+            self._scratch_at = address_of(self._scratch)
 
     def _move(self) -> None:
         if self.classes is not None:
@@ -380,7 +381,7 @@ class ActiveSet:
     def _carry_out(self, what: str) -> None:
         move = self._move_of(what)
         self._reordering(DOOR).permuted = True
-        self._run(move)
+        move.run(self._scratch_at)
         for cell in (self.fire, self.class_fire):
             if cell is not None:
                 cell[0] = 0
@@ -389,9 +390,7 @@ class ActiveSet:
 
     def _put_back(self) -> None:
         """Sample i of each owned plane from slot inv[i] to slot i."""
-        longest = self.n * max(plane.dtype.itemsize for plane in self._owned)
-        if self._scratch.size < longest:
-            self._scratch = self._xp.empty(longest, self._xp.uint8)
+        self._make_room(self.n * max(plane.dtype.itemsize for plane in self._owned))
         part = PART if self._on_host else self.n
         for plane in self._owned:
             for row in plane.reshape(-1, self.n):
