@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  *
- * The good one has the required symbols alone; -DFULL adds the groups stream, exec and interop and the extension
- * team_size, on the calling thread. */
+ * The good one has the required symbols alone; -DFULL adds the groups stream, exec, interop and filtering and the
+ * extension team_size, on the calling thread. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +102,7 @@ eagle_status eagle_backend_capabilities(uint64_t *out) {
     if (!out) return refuse(EAGLE_INVALID_ARGUMENT, "capabilities: out is NULL");
     *out = 0;
 #ifdef FULL
-    *out |= 1u << EAGLE_CAP_STREAM | 1u << EAGLE_CAP_EXEC | 1u << EAGLE_CAP_INTEROP;
+    *out |= 1u << EAGLE_CAP_STREAM | 1u << EAGLE_CAP_EXEC | 1u << EAGLE_CAP_INTEROP | 1u << EAGLE_CAP_FILTERING;
 #endif
 #ifdef WRONG_LYING_BIT
     *out |= 1u << EAGLE_CAP_DEVICE;
@@ -296,6 +296,8 @@ eagle_status eagle_backend_host_func(uint64_t stream, void (*fn)(void *), void *
 #endif
     return EAGLE_OK;
 }
+
+#include "fake_filtering.h"
 
 /* ---- extensions -------------------------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from ctypes import POINTER, c_char, c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -31,6 +31,21 @@ class Status(IntEnum):
     CALLBACK_FAILED = 6
     BAD_HANDLE = 7
     UNSUPPORTED = 8
+
+
+MASK_IS_DROP, WITHIN_LIVE = 1, 2
+MAX_CLASSES = 255
+
+
+class Residency(IntEnum):
+    """Where pointer_residency says that memory is."""
+
+    HOST = 0
+    DEVICE = 1
+    MANAGED = 2
+    MAPPED_HOST = 3
+    PAGEABLE = 4
+    OTHER_DEVICE = 5
 
 
 class Copy(IntEnum):
@@ -132,12 +147,110 @@ class ModuleDesc(Struct):
     ]
 
 
-STRUCTS: dict[str, type[Struct]] = {
+class CompactDesc(Struct):
+    """eagle_compact_desc, in and out."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("device", c_int32),
+        ("reserved", c_uint32),
+        ("mask", c_uint64),
+        ("index_map", c_uint64),
+        ("count", c_uint64),
+        ("scratch", c_uint64),
+        ("n", c_int64),
+        ("stream", c_uint64),
+        ("scratch_bytes", c_int64),
+        ("live32", c_uint64),
+        ("span", c_uint64),
+        ("fire", c_uint64),
+        ("theta", c_float),
+        ("reserved2", c_uint32),
+    ]
+
+
+class ReorderPlane(ctypes.Structure):
+    """eagle_reorder_plane, an array element without a size."""
+
+    _fields_ = [("data", c_uint64), ("elem_bytes", c_uint32), ("reserved", c_uint32)]
+
+
+class ReorderDesc(Struct):
+    """eagle_reorder_desc, in and out."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("device", c_int32),
+        ("n_planes", c_uint32),
+        ("planes", c_uint64),
+        ("mask", c_uint64),
+        ("perm", c_uint64),
+        ("inv", c_uint64),
+        ("index_map", c_uint64),
+        ("count", c_uint64),
+        ("span", c_uint64),
+        ("fire", c_uint64),
+        ("scratch", c_uint64),
+        ("n", c_int64),
+        ("stream", c_uint64),
+        ("scratch_bytes", c_int64),
+    ]
+
+
+class LongerDesc(ctypes.Structure):
+    """A desc that begins with another one, which holds the size of the whole; fields of both go by name."""
+
+    def __init__(self, **fields: Any) -> None:
+        head, kind = self._fields_[0][:2]
+        assert issubclass(kind, Struct)
+        own = {name for name, *_ in self._fields_}
+        of_head = {name: value for name, value in fields.items() if name not in own}
+        rest = {name: value for name, value in fields.items() if name in own}
+        super().__init__(**{head: kind(**({"struct_size": ctypes.sizeof(self)} | of_head))}, **rest)
+
+
+class CompactClassesDesc(LongerDesc):
+    """eagle_compact_classes_desc, in and out."""
+
+    _fields_ = [
+        ("compact", CompactDesc),
+        ("class_plane", c_uint64),
+        ("classes", c_uint32),
+        ("class_theta", c_float),
+        ("offsets", c_uint64),
+        ("mixed32", c_uint64),
+        ("stale_count", c_uint64),
+        ("class_fire", c_uint64),
+        ("reserved", c_uint64),
+    ]
+
+
+class ReorderClassesDesc(LongerDesc):
+    """eagle_reorder_classes_desc, in and out."""
+
+    _fields_ = [
+        ("reorder", ReorderDesc),
+        ("class_plane", c_uint64),
+        ("classes", c_uint32),
+        ("reserved", c_uint32),
+        ("offsets", c_uint64),
+        ("class_sorts", c_uint64),
+    ]
+
+
+STRUCTS: dict[str, type[ctypes.Structure]] = {
     "eagle_build_info": BuildInfo,
     "eagle_device_props": DeviceProps,
     "eagle_stream_desc": StreamDesc,
     "eagle_launch_desc": LaunchDesc,
     "eagle_module_desc": ModuleDesc,
+    "eagle_compact_desc": CompactDesc,
+    "eagle_compact_classes_desc": CompactClassesDesc,
+    "eagle_reorder_plane": ReorderPlane,
+    "eagle_reorder_desc": ReorderDesc,
+    "eagle_reorder_classes_desc": ReorderClassesDesc,
 }
 
 HostFunction: Callable[..., Any] = ctypes.CFUNCTYPE(None, c_void_p)

@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from eagle_conformance.seam import Library, Status, Struct
+from eagle_conformance.seam import Library, Status
 
 CANARY = 0xA5
 BEYOND = 512
@@ -32,7 +32,7 @@ def check_output(library: Library, size: int, call: Callable[[Any], int]) -> Non
     assert found[written:] == bytes(size - written) + bytes([CANARY]) * BEYOND
 
 
-def oversized(desc: Struct, extra: int = 64) -> ctypes.Array[ctypes.c_uint8]:
+def oversized(desc: ctypes.Structure, extra: int = 64) -> ctypes.Array[ctypes.c_uint8]:
     """The desc of a newer caller: longer, its unknown tail zero."""
     size = ctypes.sizeof(desc) + extra
     buffer = (ctypes.c_uint8 * size)(*bytes(desc))

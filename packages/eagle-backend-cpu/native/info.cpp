@@ -68,7 +68,9 @@ eagle_status eagle_backend_capabilities(uint64_t* out) {
     return guard("capabilities", [&] {
         requireOut("out", out);
         *out = 0;
-        for (int bit : {EAGLE_CAP_STREAM, EAGLE_CAP_EXEC, EAGLE_CAP_DEVICE, EAGLE_CAP_INTEROP}) *out |= 1ull << bit;
+        for (int bit : {EAGLE_CAP_STREAM, EAGLE_CAP_EXEC, EAGLE_CAP_DEVICE, EAGLE_CAP_INTEROP, EAGLE_CAP_FILTERING}) {
+            *out |= 1ull << bit;
+        }
     });
 }
 

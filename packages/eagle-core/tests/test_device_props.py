@@ -82,6 +82,7 @@ def test_what_is_no_ordinal(device: Any, raised: type[Exception]) -> None:
         eagle.device_props(device)
 
 
+@pytest.mark.want("15")
 def test_ridges() -> None:
     props = DeviceProps("x", *NUMBERS)
     assert (props.ridge_flops_per_byte("float32"), props.ridge_flops_per_byte("float64")) == (16.5, 17.5)

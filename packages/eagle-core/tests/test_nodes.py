@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from producers import Producer
 
-from eagle.nodes import Node, NodeKind, Plane, get_node_kind, register_node_kind
+import eagle
+from eagle import BufferRefused, opaque
+from eagle.nodes import Node, NodeKind, Plane, get_node_kind, register_built_in, register_node_kind
 from eagle.nodes import node as kinds
 
 
@@ -65,6 +68,40 @@ def test_kinds(fill: NodeKind) -> None:
     for wrong in ("", None, 3):
         with pytest.raises(TypeError, match="kind: found .*, wanted a text that is not empty"):
             register_node_kind(wrong, **facts)  # type: ignore[arg-type]
+    for tier in ("device", "", None, "Capture"):
+        with pytest.raises(ValueError, match=r"tier: found .*, wanted one of \('capture', 'stream', 'host'\)"):
+            register_node_kind("other", **{**facts, "tier": tier})
+    for hook in facts.keys() - {"tier"}:
+        with pytest.raises(TypeError, match=f"{hook}: found 3, wanted a function; pass one for kind 'other'"):
+            register_node_kind("other", **{**facts, hook: 3})
+    for hook in ("reads", "writes", "lower_cpu"):
+        with pytest.raises(TypeError, match=f"{hook}: found None"):
+            register_node_kind("other", **{**facts, hook: None})
+    assert "other" not in kinds._kinds
+
+
+def test_every_hook_is_kept(fill: NodeKind) -> None:
+    hooks = {field.name: eval("lambda *_: None") for field in fields(NodeKind) if field.name not in ("kind", "tier")}
+    made = register_node_kind("whole", **hooks, tier="host")
+    assert {name: getattr(made, name) for name in hooks} == hooks and (made.kind, made.tier) == ("whole", "host")
+    assert [field.name for field in fields(NodeKind)] == [
+        "kind", "reads", "writes", "lower_gpu", "lower_cpu", "transpose", "record_planes", "native_entry", "tier",
+        "check"]
+    with pytest.raises(AttributeError):
+        made.tier = "stream"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("kind", sorted(kinds.BUILT_IN))
+def test_kinds_of_eagles_own_are_taken(fill: NodeKind, kind: str) -> None:
+    facts = {field.name: getattr(fill, field.name) for field in fields(fill) if field.name != "kind"}
+    with pytest.raises(ValueError, match=rf"^eagle\.nodes\.register_node_kind: kind: found '{kind}', which is taken"):
+        register_node_kind(kind, **facts)
+    if kind in kinds._kinds:
+        known = get_node_kind(kind)
+        own = {field.name: getattr(known, field.name) for field in fields(known) if field.name != "kind"}
+        assert register_node_kind(kind, **own) is known
+        with pytest.raises(ValueError, match="which is taken"):
+            register_built_in(replace(known, check=lambda node: None))
 
 
 @pytest.mark.parametrize("kind", ["nothing", None, [1]])
@@ -75,3 +112,117 @@ def test_an_unknown_kind(fill: NodeKind, kind: Any) -> None:
             ask()
     if kind == "nothing":
         assert repr(node) == "<Node nothing>"
+
+
+# ---- own code --------------------------------------------------------------------------------------------------------
+
+
+def nothing() -> None:
+    pass
+
+
+def test_own_code() -> None:
+    x, y, calls = np.arange(3.0), np.zeros(3), []
+    node = opaque(lambda: (calls.append(1), np.multiply(x, 2.0, out=y)), reads={"x": x}, writes={"y": y}, name="double")
+    assert isinstance(node, Node) and calls == []
+    assert node() is None  # type: ignore[func-returns-value]
+    assert y.tolist() == [0.0, 2.0, 4.0] and calls == [1]
+    assert (node.kind, node.label, node.grad) == ("opaque", "double", True)
+    assert [plane[::2] for plane in (*node.reads, *node.writes)] == [("x", "per_sample"), ("y", "out")]
+    assert node.reads[0].array is x and node.writes[0].array is y
+    assert repr(node) == "<Node opaque 'double': reads x (3,), writes y (3,)>"
+    assert opaque(nothing).label == "opaque" and opaque(nothing, grad=False).grad is False
+    assert eagle.nodes.opaque is opaque
+
+
+def test_planes_by_position() -> None:
+    a, b = np.zeros(2), Producer(np.zeros(2), shape=(2,))
+    b.shape = (2,)  # type: ignore[attr-defined]
+    node = opaque(nothing, reads=[a, b], writes=(b,))
+    assert [(plane.name, plane.array) for plane in node.reads] == [("in0", a), ("in1", b)]
+    assert [(plane.name, plane.array) for plane in node.writes] == [("out0", b)]
+    assert opaque(nothing).reads == opaque(nothing, reads={}, writes=[]).writes == ()
+
+
+class TorchStream:
+    cuda_stream = 77
+
+
+class CupyStream:
+    ptr = 78
+
+
+class ProtocolStream:
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, 79
+
+
+@pytest.mark.parametrize(("stream", "handle"), [
+    (0, 0), (76, 76), (np.int64(5), 5), (TorchStream(), 77), (CupyStream(), 78), (ProtocolStream(), 79),
+    (2**64 - 1, 2**64 - 1)])
+def test_tiers(stream: Any, handle: int) -> None:
+    calls: list[int] = []
+
+    def work() -> None:
+        calls.append(1)
+
+    nodes = [opaque(work), opaque(work, stream=stream), opaque(work, eager=True)]
+    assert [node.kind for node in nodes] == ["opaque", "opaque_stream", "opaque_host"]
+    assert [get_node_kind(node.kind).tier for node in nodes] == ["capture", "stream", "host"]
+    for node in nodes:
+        node()
+        behaviour = get_node_kind(node.kind)
+        assert behaviour.lower_gpu is not None
+        behaviour.lower_gpu(node, None)()
+    assert len(calls) == 6
+    on_stream = get_node_kind("opaque_stream").lower_gpu
+    assert on_stream is not None and on_stream(nodes[1], None).stream == handle  # type: ignore[attr-defined]
+    assert nodes[1].payload.owner is stream
+    assert opaque(work, stream=None, eager=False).kind == "opaque"
+
+
+def test_what_own_code_raises_is_raised() -> None:
+    node = opaque(lambda: {}["no"])
+    for _ in range(2):
+        with pytest.raises(KeyError, match="no"):
+            node()
+
+
+READ_ONLY = np.zeros(2)
+READ_ONLY.flags.writeable = False
+X = np.zeros(2)
+
+
+@pytest.mark.parametrize(("given", "raised", "text"), [
+    ({"fn": None}, TypeError, "fn: found None, a NoneType, wanted a callable without arguments"),
+    ({"fn": X}, TypeError, "fn: found array"),
+    ({"reads": X}, TypeError, r"reads: found array.*, a ndarray, wanted \{name: array\}, or .*; pass reads=\[x\]"),
+    ({"writes": "x"}, TypeError, "writes: found 'x', a str"), ({"writes": {X.shape}}, TypeError, "writes: found {"),
+    ({"reads": None}, TypeError, "reads: found None"), ({"reads": {3: X}}, TypeError, "reads: found the name 3"),
+    ({"reads": [X, 2.0]}, TypeError, "reads, 'in1': found 2.0, a float, wanted an array"),
+    ({"writes": {"y": [1.0]}}, TypeError, r"writes, 'y': found \[1.0\], a list"),
+    ({"writes": {"y": np.ndarray}}, TypeError, "writes, 'y': found <class"),
+    ({"writes": {"y": READ_ONLY}}, BufferRefused, "writes, 'y': found a read-only array, wanted one that may be"),
+    ({"stream": "s"}, TypeError, "stream: found 's', a str, wanted an int, or an object with __cuda_stream__"),
+    ({"stream": True}, TypeError, "stream: found True, a bool"), ({"stream": 1.5}, TypeError, "stream: found 1.5"),
+    ({"stream": -1}, BufferRefused, "stream: found -1, wanted a handle"),
+    ({"stream": 2**64}, BufferRefused, "stream: found 18446744073709551616"),
+    ({"stream": 1, "eager": True}, ValueError, "stream: found a stream beside eager=True, wanted one of the two"),
+    ({"eager": 1}, TypeError, "eager: found 1, wanted True or False"),
+    ({"grad": None}, TypeError, "grad: found None, wanted True or False"),
+    ({"name": 3}, TypeError, "name: found 3, wanted a text or None"),
+])
+def test_what_is_no_own_code(given: dict[str, Any], raised: type[Exception], text: str) -> None:
+    call: Callable[..., Node] = opaque
+    with pytest.raises(raised, match=rf"^eagle\.opaque: {text}"):
+        call(given.pop("fn", nothing), **given)
+
+
+def test_a_read_only_array_may_be_read() -> None:
+    assert opaque(nothing, reads=[READ_ONLY]).reads[0].array is READ_ONLY
+
+
+def test_grad_is_a_bool() -> None:
+    with pytest.raises(TypeError, match=r"^eagle\.nodes\.Node: grad: found 1, wanted True or False"):
+        Node("copy", None, None, 1)  # type: ignore[arg-type]
+    assert eagle.copy(X, into=np.ones(2)).grad is True

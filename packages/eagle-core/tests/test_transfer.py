@@ -123,6 +123,7 @@ def read_only(shape: int) -> np.ndarray[Any, Any]:
 A = np.ones(4)
 
 
+@pytest.mark.want("14a")
 @pytest.mark.parametrize(("src", "into", "raised", "text"), [
     ([1.0], A, TypeError, r"src: .*found \[1\.0\], a list"), (A, [1.0], TypeError, r"into: .*found \[1\.0\], a list"),
     (None, A, TypeError, "src: .*found None"), (A, 3.0, TypeError, "into: .*found 3.0"),
@@ -333,6 +334,7 @@ def test_pinned_without_a_gpu(site: Site, shape: Any, dtype: Any) -> None:
     assert eagle.pinned(3).dtype == np.float64
 
 
+@pytest.mark.want("14b")
 @pytest.mark.parametrize(("shape", "raised"), [
     (-1, ValueError), ((2, -3), ValueError), (2.5, TypeError), ((2, 2.0), TypeError), ("3", TypeError),
     (None, TypeError), (True, TypeError), ([2, 3], TypeError), (np.float64(2), TypeError), (2**63, ValueError),
@@ -342,6 +344,7 @@ def test_shapes_that_cannot_be(shape: Any, raised: type[Exception]) -> None:
         eagle.pinned(shape)
 
 
+@pytest.mark.want("14b")
 @pytest.mark.parametrize("dtype", [object, "O", [("a", object)], "nonsense", 3.5])
 def test_dtypes_that_cannot_be(dtype: Any) -> None:
     with pytest.raises(TypeError, match=r"^eagle\.pinned: dtype: found "):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from eagle_conformance.blocks import Block
 from eagle_conformance.quirks import Quirks
 from eagle_conformance.seam import NO_STREAM, Copy, HostFunction, Library, Status, StreamDesc
 
@@ -19,7 +20,6 @@ loaded = pytest.mark.eagle_loaded
 Isolate = Callable[..., Any]
 
 PATTERN = bytes(range(1, 251)) * 4
-CANARY = b"\xa5" * 64
 CUDA, HIP = 2, 10
 
 
@@ -80,26 +80,6 @@ def test_the_event_pool_refuses_null(device: Library, isolate: Isolate) -> None:
 
 
 # ---- device memory ---------------------------------------------------------------------------------------------------
-
-
-class Block:
-    """Device memory between canaries."""
-
-    def __init__(self, library: Library, quirks: Quirks, data: bytes) -> None:
-        self.library, self.quirks, self.size = library, quirks, len(data)
-        self._start = quirks.allocate(library, self.size + 2 * len(CANARY))
-        self.address = self._start + len(CANARY)
-        quirks.write(library, self._start, CANARY + data + CANARY)
-
-    def read(self) -> bytes:
-        """The data, after a look at the canaries."""
-        found = self.quirks.read(self.library, self._start, self.size + 2 * len(CANARY))
-        assert found[: len(CANARY)] == found[-len(CANARY) :] == CANARY
-        return found[len(CANARY) : -len(CANARY)]
-
-    def free(self) -> None:
-        """Gives the memory back."""
-        self.quirks.free(self.library, self._start)
 
 
 @pytest.fixture

@@ -379,6 +379,59 @@ typedef struct eagle_module_desc {
     uint64_t image_bytes;
 } eagle_module_desc;
 
+/* A plane with something of each sample: the slot of its box, which is a mirror where it has components. */
+typedef struct eagle_step_plane { /* no struct_size */
+    uint32_t slot;
+    uint32_t elem_bytes; /* 1, 2, 4 or 8 */
+    uint32_t components;
+    uint32_t flags; /* EAGLE_STEP_MIRROR, EAGLE_STEP_WRITES */
+} eagle_step_plane;
+
+#define EAGLE_STEP_MIRROR 1u
+#define EAGLE_STEP_WRITES 2u
+
+/* Now and then on the calling thread, with samples finished and steps taken so far; not 0 ends the run. */
+typedef int32_t (*eagle_step_poll)(void *ctx, int64_t finished, int64_t steps);
+
+/* A finishing kernel over a batch: samples are independent of each other. Slots are those of params, -1 for none. */
+typedef struct eagle_step_desc {
+    uint32_t struct_size;
+    uint32_t flags; /* EAGLE_STEP_MOVABLE */
+    int32_t device;
+    uint32_t n_planes;
+    uint64_t function;
+    const uint64_t *params;
+    int64_t nparams;
+    const eagle_step_plane *planes; /* without the mask */
+    int64_t n_samples;
+    int64_t max_steps;        /* the most a sample takes; rounded up to steps_per_launch */
+    int64_t steps_per_launch; /* 0: the word says, and is never 1 but for max_steps 1 */
+    int32_t mask_slot;        /* uint8_t, one a sample */
+    int32_t counter_slot;     /* uint32_t */
+    int32_t word_slot;        /* int64_t */
+    int32_t map_slot;         /* int32_t, one a sample */
+    int32_t live_slot;        /* uint32_t */
+    int32_t step_ops;         /* operations of one step; 0: not known */
+    int32_t threads;          /* the most that take part; 0: the team's */
+    int32_t reserved;
+    eagle_step_poll poll; /* NULL: none */
+    void *poll_ctx;
+} eagle_step_desc;
+
+/* A sample's result does not depend on where in the planes it is. */
+#define EAGLE_STEP_MOVABLE 1u
+
+typedef struct eagle_step_report { /* out */
+    uint32_t struct_size;
+    uint32_t flags;   /* EAGLE_STEP_EXACT, EAGLE_STEP_STOPPED */
+    int64_t steps;    /* the most a sample took; without EAGLE_STEP_EXACT a bound */
+    int64_t visits;   /* samples that calls of the entry were given, each call's added up */
+    int64_t finished; /* samples whose mask is set */
+} eagle_step_report;
+
+#define EAGLE_STEP_EXACT 1u
+#define EAGLE_STEP_STOPPED 2u
+
 typedef int32_t (*eagle_step_callback)(void *ctx, uint64_t stream);
 typedef int32_t (*eagle_void_callback)(void *ctx);
 
@@ -551,6 +604,10 @@ EAGLE_BACKEND_API eagle_status eagle_backend_module_global(eagle_module module, 
 EAGLE_BACKEND_API void eagle_backend_module_release(eagle_module module);
 /* Threads a launch may use from now on: n >= 1 sets, 0 leaves; *previous is the number before the call. */
 EAGLE_BACKEND_API eagle_status eagle_backend_team_size(int32_t n, int32_t *previous);
+/* Steps every sample that is not finished until it is, or has taken max_steps: host kinds, complete on return. An entry
+ * may be called from several threads at once, over any range, with boxes of the backend's own; what the boxes of counter,
+ * word, map and live point at is left alone. A run that is ended leaves every sample at a step's end. */
+EAGLE_BACKEND_API eagle_status eagle_backend_step_run(const eagle_step_desc *desc, eagle_step_report *out);
 
 #ifdef __cplusplus
 }

@@ -53,10 +53,12 @@ if TYPE_CHECKING:  # what _LAZY says, for type checkers
 __all__ = ["ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy", "FINISHED_PLANE",
            "FUSED_STEPS_PLANE", "GraphComposer", "GraphPipeline", "LayoutError", "LayoutWarning",
            "NonToggleableMemberError", "OutOfBounds", "PerformanceWarning", "Plan", "RepeatWhile", "RunReport",
-           "Runner", "SimResult", "Simulation", "SkipGuard", "Skippable", "UnknownMemberError", "abi", "backends", "copy", "deploy", "detect",
+           "Runner", "SimResult", "Simulation", "SkipGuard", "Skippable", "UnknownMemberError", "abi", "backends",
+           "copy", "deploy", "detect",
            "device_props", "dtypes", "exec", "interop", "load_bundle", "nodes", "num_threads", "opaque",
            "origin_adapter", "pinned", "plan", "registry", "repeat_while", "roles", "run_until_done", "samples_first",
-           "samples_last", "set_num_threads", "sidecar", "simulate", "simulation", "skippable", "stepping", "to_cupy", "until_done"]
+           "samples_last", "set_num_threads", "sidecar", "simulate", "simulation", "skippable", "stepping", "to_cupy",
+           "until_done"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.

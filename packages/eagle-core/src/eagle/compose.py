@@ -189,8 +189,8 @@ class GraphComposer:
 
     def _built(self, method: str) -> frozenset[int]:
         if self._active is None:
-            raise RuntimeError(refusal(f"GraphComposer.{method}", "this composer", "one that was not built", "one that was",
-                                       "call build() first"))
+            raise RuntimeError(refusal(f"GraphComposer.{method}", "this composer", "one that was not built",
+                                       "one that was", "call build() first"))
         return self._active
 
     def _routed(self, door: str, argument: str, pattern: Any) -> frozenset[int]:
@@ -222,10 +222,9 @@ def _pattern(door: str, argument: str, flags: Any) -> list[int] | None:
     """Flags as integers; None for None. Raises TypeError for what is no sequence of integers."""
     if flags is None:
         return None
-    if isinstance(flags, list | tuple | np.ndarray) or (hasattr(flags, "shape") and hasattr(flags, "__getitem__")):
-        read = flags.tolist() if isinstance(flags, np.ndarray) else list(flags)
-        if isinstance(read, list) and all(isinstance(flag, np.bool_) or hasattr(type(flag), "__index__")
-                                          for flag in read):
+    if isinstance(flags, list | tuple) or len(getattr(flags, "shape", ())) == 1:
+        read = list(flags)
+        if all(isinstance(flag, np.bool_) or hasattr(type(flag), "__index__") for flag in read):
             return [int(flag) for flag in read]
     raise TypeError(refusal(door, argument, f"{shown(flags)}, a {type(flags).__name__}",
                             "a list, tuple or array of integers or bools, or None", "pass a flag for each member"))

@@ -25,9 +25,9 @@ ENDLESS = 2**32 - 1  # iterations, the most a cell counts
 Part = Callable[[], object]
 
 
-def cells(door: str, argument: str, array: Any, *, writable: bool = False) -> Any:
-    """An array of cells, of numpy where it is in host memory. Raises TypeError for what is no array of uint32,
-    LayoutError for another number of axes, BufferRefused for one that shall be written and may not."""
+def cells(door: str, argument: str, array: Any, *, writable: bool = False) -> tuple[Any, int]:
+    """An array of cells, of numpy where it is in host memory, and how many there are. Raises TypeError for what is no
+    array of uint32, LayoutError for another number of axes, BufferRefused for one that shall be written and may not."""
     memory, may_write = array, False
     if isinstance(array, np.ndarray):
         dtype, shape, may_write = str(array.dtype), array.shape, array.flags.writeable
@@ -43,7 +43,7 @@ def cells(door: str, argument: str, array: Any, *, writable: bool = False) -> An
     if writable and not may_write:
         raise BufferRefused(refusal(door, argument, "an array that may not be written", "a writable one",
                                     "pass one: a loop clears it when it starts"))
-    return memory
+    return memory, int(shape[0])
 
 
 def index_in(door: str, argument: str, index: Any, length: int) -> int:
@@ -84,8 +84,8 @@ class SkipGuard:
     _holds: Callable[[], bool] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        memory = cells(GUARD, "count_arr", self.count_arr)
-        count, read, negate = index_in(GUARD, "count_idx", self.count_idx, len(memory)), reader(memory), self.negate
+        memory, length = cells(GUARD, "count_arr", self.count_arr)
+        count, read, negate = index_in(GUARD, "count_idx", self.count_idx, length), reader(memory), self.negate
         if not isinstance(negate, bool | np.bool_):
             raise TypeError(refusal(GUARD, "negate", shown(negate), "True or False", "pass one of them"))
         negate = bool(negate)
@@ -95,8 +95,8 @@ class SkipGuard:
                                          "pass baseline_arr= as well"))
             holds = lambda: (read(count) != 0) is not negate  # noqa: E731  looked up once: loops ask each time
         else:
-            memory = cells(GUARD, "baseline_arr", self.baseline_arr)
-            baseline, other = index_in(GUARD, "baseline_idx", self.baseline_idx, len(memory)), reader(memory)
+            memory, length = cells(GUARD, "baseline_arr", self.baseline_arr)
+            baseline, other = index_in(GUARD, "baseline_idx", self.baseline_idx, length), reader(memory)
             holds = lambda: (read(count) != other(baseline)) is not negate  # noqa: E731
         for name, value in (("count_idx", count), ("baseline_idx", baseline), ("negate", negate), ("_holds", holds)):
             object.__setattr__(self, name, value)
@@ -110,13 +110,13 @@ class SkipGuard:
     def intent(cls, array: Any, index: SupportsIndex) -> SkipGuard:
         """Holds while ``array[index] != 0``."""
         door = f"{GUARD}.intent"
-        return cls(array, index_in(door, "index", index, len(cells(door, "array", array))))
+        return cls(array, index_in(door, "index", index, cells(door, "array", array)[1]))
 
     @classmethod
     def nonempty_bucket(cls, offsets: Any, bucket: SupportsIndex) -> SkipGuard:
         """Holds while bucket ``[offsets[bucket], offsets[bucket + 1])`` has something in it."""
         door = f"{GUARD}.nonempty_bucket"
-        number = index_in(door, "bucket", bucket, max(len(cells(door, "offsets", offsets)) - 1, 0))
+        number = index_in(door, "bucket", bucket, max(cells(door, "offsets", offsets)[1] - 1, 0))
         return cls(offsets, number + 1, offsets, number)
 
     def evaluate(self) -> bool:
@@ -207,9 +207,8 @@ class RepeatWhile:
         arrays = {"_limit": None, "_brk": None}
         for argument, array in (("limit", self.limit), ("brk", self.brk)):
             if array is not None:
-                memory = cells(REPEAT_WHILE, argument, array, writable=argument == "brk")
-                index_in(REPEAT_WHILE, argument, 0, len(memory))
-                arrays[f"_{argument}"] = memory
+                arrays[f"_{argument}"], length = cells(REPEAT_WHILE, argument, array, writable=argument == "brk")
+                index_in(REPEAT_WHILE, argument, 0, length)
         if self.guard is None and self.limit is None and self.brk is None:
             raise ValueError(refusal(REPEAT_WHILE, "guard", "nothing that ends the loop", "a guard, limit= or brk=",
                                      "use range() for a fixed number of iterations"))

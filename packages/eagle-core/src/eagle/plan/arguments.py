@@ -27,11 +27,10 @@ from eagle.plan.layout import (
     unmarked,
     with_samples_last,
 )
-from eagle.plan.signature import ONE_VALUE, Box, Signature, Slot, Use
+from eagle.plan.signature import AS_GIVEN, ONE_VALUE, Box, Signature, Slot, Use
 
-__all__ = ["AS_GIVEN", "Arguments", "moved_while_checked", "settle"]
+__all__ = ["Arguments", "moved_while_checked", "settle"]
 
-AS_GIVEN = ("bind", "step")
 _EACH = {"bind": "launch", "step": "run"}  # when a plane is copied
 
 
@@ -115,9 +114,9 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
            n: int | None = None, call: Broadcast | None = None, known: Collection[str] = ()) -> Arguments:
     """Check and convert the arguments of a call.
 
-    `mode` is "run" or "call", which convert and allocate, or one of :data:`AS_GIVEN`, which take arrays as they are:
-    "bind", and "step", which makes the masks that are left out. `n` fixes the samples; `call` says what is given in
-    another shape than the caller's; of what is `known` nobody is warned. Raises as :meth:`Plan.run` says.
+    `mode` is "run" or "call", which convert and allocate, or one of :data:`AS_GIVEN`, which take arrays as they
+    are: "bind", and "step", which makes the masks that are left out. `n` fixes the samples; `call` says what is given
+    in another shape than the caller's; of what is `known` nobody is warned. Raises as :meth:`Plan.run` says.
     """
     own, made = (call.own, call.made) if call else ({}, {})
     check_layout(door, layout)
@@ -181,7 +180,8 @@ def _read(door: str, signature: Signature, given: Mapping[str, Any], mode: str,
             continue
         if slot.axes == ONE_VALUE and mode not in AS_GIVEN and isinstance(value, int | float | np.number):
             value = [value]
-        read = values.read_bound if mode in AS_GIVEN else values.read_output if slot.writes else values.read_input
+        read = values.read_bound if mode in AS_GIVEN else \
+            values.read_output if slot.writes else values.read_input
         packed[slot.name] = values.slot_value(door, slot, value, read)
         if slot.is_array and not slot.is_plane:
             packed[slot.name] = values.in_order(door, slot, packed[slot.name],

@@ -46,7 +46,7 @@ class BoundPlan(_core.Launches):
         plan, n, packed, pattern = self._plan, self._n, given, self._pattern
         call: Broadcast | None = None
         if self._route is not None:
-            plan, call = self._route(door, given, "bind", n)
+            plan, call = self._route(door, given, self._mode, n)
             if n is not None and plan is not self._plan:
                 odd = [name for name in given if call.pattern.get(name) != self._pattern.get(name)]
                 raise LayoutError(refusal(door, f"inputs {odd}", "other lane axes that they vary along",

@@ -20,7 +20,7 @@ from eagle.interop.buffer import import_buffer
 from eagle.plan import values
 from eagle.plan.lanes import MOST_SAMPLES, read_extents, total_samples
 from eagle.plan.layout import read_shape, unmarked
-from eagle.plan.signature import Lanes, Signature, Slot, Use
+from eagle.plan.signature import AS_GIVEN, Lanes, Signature, Slot, Use
 
 __all__ = ["Broadcast", "Variants", "read_broadcast"]
 
@@ -90,8 +90,8 @@ def read_broadcast(door: str, signature: Signature, variants: Variants, given: M
                    n: int | None = None) -> Broadcast:
     """How a call gives the inputs of a kernel.
 
-    `mode` is "run", "call" or "bind"; `n` fixes the samples. Raises LayoutError for an input that is neither exact nor
-    broadcast, and what :meth:`Plan.run` raises for names, extents and values.
+    `mode` is "run", "call", "bind" or "step"; `n` fixes the samples. Raises LayoutError for an input that is neither
+    exact nor broadcast, and what :meth:`Plan.run` raises for names, extents and values.
     """
     slots = {slot.name: slot for slot in signature.arguments}
     soft = _broadcastable(slots, variants)
@@ -134,7 +134,7 @@ def read_broadcast(door: str, signature: Signature, variants: Variants, given: M
             if slot.name in given:
                 _check_follows(door, slot, name, shapes[slot.name], found[slot.name], axes)
                 array, own[slot.name] = _read(door, slot, given[slot.name], shapes[slot.name], mode)
-            elif slot.writes and mode != "bind":
+            elif slot.writes and mode not in AS_GIVEN:
                 array = made[slot.name] = np.zeros(shapes[name] or (), slot.dtype)
             else:
                 continue
@@ -280,7 +280,7 @@ def _read(door: str, slot: Slot, value: Any, shape: Shape | None, mode: str) -> 
     """What a slot takes of `value`, as an array and as the object that a bound plan keeps."""
     if isinstance(value, values.NUMBER) and not slot.writes:
         return np.asarray(values.input_plane(door, slot, [value])), value
-    read = values.bound_plane if mode == "bind" else values.output_plane if slot.writes else values.input_plane
+    read = values.bound_plane if mode in AS_GIVEN else values.output_plane if slot.writes else values.input_plane
     array = read(door, slot, value)
     if array.shape != shape:
         raise LayoutError(refusal(door, slot.what, f"shape {array.shape}", f"shape {shape}",

@@ -19,9 +19,11 @@ from eagle.errors import refusal, shown
 from eagle.registry import complete
 from eagle.roles import WIDEST, cell_plane, companion_plane
 
-__all__ = ["ONE_VALUE", "ROW", "Box", "Cell", "Lanes", "Signature", "Slot", "Stage", "Use", "read_signature"]
+__all__ = ["AS_GIVEN", "ONE_VALUE", "ROW", "Box", "Cell", "Lanes", "Signature", "Slot", "Stage", "Use",
+           "read_signature"]
 
 ONE_VALUE = (("value", 1),)  # the axes of a table that stands for one value
+AS_GIVEN = ("bind", "step")  # the doors that take arrays as they are; "step" makes masks that are left out
 MAP, OFFSETS = 1, 2  # tables whose values say where the kernel writes, as native/kernel.h numbers them
 ROW = 32  # samples that one row of a reduction covers, as kernels write them; kRow of native/kernel.h is the same
 

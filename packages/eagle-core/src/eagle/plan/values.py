@@ -22,8 +22,8 @@ from eagle.plan.advice import ONE, cast, contiguous, example, samples_of, untrac
 from eagle.plan.residency import device_resident
 from eagle.plan.signature import Signature, Slot, Use
 
-__all__ = ["NUMBER", "TO_HOST", "bound_plane", "check_names", "check_overlap", "in_order", "input_plane", "is_over",
-           "number_plane", "output_plane", "read_bound", "read_input", "read_output", "slot_value"]
+__all__ = ["NUMBER", "TO_HOST", "bound_plane", "check_names", "check_overlap", "in_order", "input_plane",
+           "is_over", "number_plane", "output_plane", "read_bound", "read_input", "read_output", "slot_value"]
 
 TO_HOST = "copy them to the host first: t.cpu().numpy() of a torch tensor, cupy.asnumpy(a) of a CuPy array"
 

@@ -4,6 +4,6 @@
 from eagle.stepping.report import RunReport
 from eagle.stepping.result import SimResult
 from eagle.stepping.runner import Runner, run_until_done, until_done
-from eagle.stepping.simulate import Simulation, simulate, simulation
+from eagle.stepping.simulating import Simulation, simulate, simulation
 
 __all__ = ["RunReport", "Runner", "SimResult", "Simulation", "run_until_done", "simulate", "simulation", "until_done"]

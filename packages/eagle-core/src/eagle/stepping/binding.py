@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from eagle import _core
-from eagle.errors import ArgumentError, LayoutError, refusal
+from eagle.errors import ArgumentError, BufferRefused, LayoutError, refusal
 from eagle.interop.buffer import view_for
 from eagle.interop.frameworks import Adapter, detect
 from eagle.plan import BoundPlan, samples_first, samples_last
-from eagle.plan.layout import unmarked
+from eagle.plan.layout import overlaps_itself, unmarked
 from eagle.plan.signature import Slot
 from eagle.plan.values import check_overlap
 from eagle.roles import FINISHED_COUNT, FUSED_STEPS
@@ -48,8 +48,8 @@ class Binding:
     shown: Array  #: the caller's mask; of one sample the (1,) view
     planes: dict[str, Any]  #: what `result` gives: the caller's own objects, and masks we made
     answers: dict[str, Answer] = field(default_factory=dict)
-    #: (copy, plane, in, out) of sample-major planes, once a run
-    copies: tuple[tuple[Array, Array, bool, bool], ...] = ()
+    #: (copy, plane, whether it is written) of sample-major planes, copied in before a run, and back
+    copies: tuple[tuple[Array, Array, bool], ...] = ()
     written: tuple[Array, ...] = ()  #: what a step changes, as the kernels take it
 
     @property
@@ -62,14 +62,13 @@ class Binding:
 
     def begin(self) -> None:
         """What comes before a run."""
-        for copy, plane, into, _ in self.copies:
-            if into:
-                np.copyto(copy, plane)
+        for copy, plane, _ in self.copies:
+            np.copyto(copy, plane)
 
     def end(self) -> None:
         """What comes behind it."""
-        for copy, plane, _, out in self.copies:
-            if out:
+        for copy, plane, writes in self.copies:
+            if writes:
                 np.copyto(plane, copy)
 
 
@@ -85,20 +84,22 @@ def bind_step(door: str, model: Model, layout: str | None, planes: Mapping[str, 
     for name, axis in axes.items():
         given[name] = (samples_first if axis == "first" else samples_last)(given[name])
     bounds: dict[int, BoundPlan] = {}
-    copies: dict[str, tuple[Array, Array, bool, bool]] = {}
+    copies: dict[str, tuple[Array, Array, bool]] = {}
     made: dict[str, Array] = {}
     # Masks that are left out take the shape of the first kernel's that has one: those that finish come first.
     for i, kernel in sorted(enumerate(model.kernels), key=lambda pair: pair[1].finish is None):
-        own = {name: value for name, value in (given | made).items() if name in _names(kernel)}
+        names = _names(kernel) if len(model.kernels) > 1 else given.keys() | made.keys()  # bind refuses the unknown
+        own = {name: value for name, value in (given | made).items() if name in names}
         own |= _words(kernel, model, counter, word)
         bounds[i] = kernel.plan.bind_by_name(door, (), None, layout, own, mode="step",
                                              known=answers.keys() | copies.keys())
         arguments = bounds[i].arguments
         for name, array in arguments.made.items():
             made[name] = array.reshape(()) if arguments.one else array
-        for (name, _), copy in zip(arguments.copies.items(), arguments.copied(), strict=True):
-            copies[name] = copy
-            given[name] = samples_last(copy[0]) if copy[0].ndim > 1 else copy[0]
+        for (name, _), (copy, plane, _, _) in zip(arguments.copies.items(), arguments.copied(), strict=True):
+            _check_written(door, slots[name], plane)
+            copies[name] = copy, plane, slots[name].writes
+            given[name] = samples_last(copy)
     ordered = tuple(bounds[i] for i in range(len(model.kernels)))
     n = _samples(door, model, ordered)
     if len(ordered) > 1:
@@ -106,7 +107,7 @@ def bind_step(door: str, model: Model, layout: str | None, planes: Mapping[str, 
     first = next(bound for bound, kernel in zip(ordered, model.kernels, strict=True) if kernel.finish is not None)
     mask = first.arguments.packed[model.mask]
     for name in answers.keys() & copies.keys():
-        ours, plane, _, _ = copies.pop(name)
+        ours, plane, _ = copies.pop(name)
         np.copyto(ours, plane)
         answers[name] = Answer(_as_given(answers[name].array, ours, plane), answers[name].adapter)
     results = {name: value for name, value in unmarked(door, planes)[0].items() if name in slots} | made
@@ -116,6 +117,13 @@ def bind_step(door: str, model: Model, layout: str | None, planes: Mapping[str, 
         answers[model.mask].array
     return Binding(tuple((bound, bound.packed(door, copied=False)) for bound in ordered), n, first.arguments.one, mask,
                    shown, results, answers, tuple(copies.values()), tuple(written.values()))
+
+
+def _check_written(door: str, slot: Slot, plane: Array) -> None:
+    """Refuse a plane that some kernel of the step writes, and that nothing can be copied back to."""
+    if slot.writes and (not plane.flags.writeable or overlaps_itself(plane)):
+        found = "an array whose elements share memory" if plane.flags.writeable else "a read-only array"
+        raise BufferRefused(refusal(door, slot.what, found, "a writable array", "pass an array of your own"))
 
 
 def _as_given(array: Array, copy: Array, plane: Array) -> Array:

@@ -29,7 +29,7 @@ _FAMILIES = {Use.NUMBER: "Param", Use.SAMPLES: "per-sample plane", Use.TABLE: "T
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One name of the step. `slot` is that of a kernel that writes it, where one does; None where no kernel reads it."""
+    """One name of the step. `slot` is of a kernel that writes it, where one does; None where no kernel reads it."""
 
     name: str
     kernel: str  #: which declares it first
@@ -98,12 +98,12 @@ class Calling:
 
     def _unknown(self, door: str, name: str, value: Any) -> ArgumentError:
         if name in ("state", "params") and isinstance(value, Mapping):
-            return ArgumentError(refusal(door, f"argument {name!r}", "a mapping of planes", "each plane by its own name",
-                                         f"call {self._spelled(door)}"))
+            return ArgumentError(refusal(door, f"argument {name!r}", "a mapping of planes",
+                                         "each plane by its own name", f"call {self._spelled(door)}"))
         known = [*self.parameters, *sorted(self.labels)]
         close = difflib.get_close_matches(name, [*known, *OPTIONS], 1)
-        return ArgumentError(refusal(door, f"argument {name!r}", f"a name that {self.kernels} "
-                                     f"declare{'s' if self.kernels.startswith('kernel ') else ''} not", f"one of {known}",
+        return ArgumentError(refusal(door, f"argument {name!r}", "a name without a parameter",
+                                     f"one of {known} of {self.kernels}",
                                      f"did you mean {close[0]!r}?" if close else f"leave {name}= out"))
 
     def _spelled(self, door: str) -> str:

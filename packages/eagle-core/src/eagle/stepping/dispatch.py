@@ -70,8 +70,9 @@ def _check_split(door: str, groups: Sequence[str], items: Sequence[Any]) -> None
         raise ValueError(refusal(door, f"dispatch, group {groups[1]!r}", f"'segmented' beside {groups[0]!r}",
                                  "one split group", "choose 'switch' for it"))
     if len(items) > 1:
-        raise ValueError(refusal(door, f"dispatch, group {groups[0]!r}", f"'segmented' in a step of {len(items)} kernels",
-                                 "a step of one kernel", "choose 'switch'"))
+        raise ValueError(refusal(door, f"dispatch, group {groups[0]!r}",
+                                 f"'segmented' in a step of {len(items)} kernels", "a step of one kernel",
+                                 "choose 'switch'"))
     raise ValueError(refusal(door, f"dispatch, group {groups[0]!r}", "'segmented'", "'switch' or 'predicated': this "
                              "version splits no step", "leave it out"))
 

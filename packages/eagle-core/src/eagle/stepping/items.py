@@ -71,7 +71,8 @@ def build_items(door: str, items: Sequence[Any], scalar_type: Any, policies: Map
         if not is_hawk_kernel(item):
             continue
         if names.setdefault(item.name, key) != key:
-            raise ValueError(refusal(door, "model", f"two kernels named {item.name!r}", "different names", "rename one"))
+            raise ValueError(refusal(door, "model", f"two kernels named {item.name!r}", "different names",
+                                     "rename one"))
         known = next((one for one in items if id(one) == key), None)
         precision = known.plugin.scalar_type if isinstance(known, AutoPlan) else scalar_type
         bundles.setdefault((item.walk.access, precision), []).append(key)

@@ -88,13 +88,17 @@ class Loop:
         self._launch(word)
         if self._counter[0] < self._n:
             return word, True
-        least = 2
-        while least < word:  # the fewest steps that finish all
-            middle = (least + word) // 2
-            self._again(counted, middle)
-            least, word = (least, middle) if self._counter[0] >= self._n else (middle + 1, word)
-        self._again(counted, word)
-        return (word, True) if word > 2 else self._one_or_two(counted)
+        try:
+            least, most = 2, word
+            while least < most:  # the fewest steps that finish all
+                middle = (least + most) // 2
+                self._again(counted, middle)
+                least, most = (least, middle) if self._counter[0] >= self._n else (middle + 1, most)
+            self._again(counted, most)
+            return (most, True) if most > 2 else self._one_or_two(counted)
+        except BaseException:
+            self._again(counted, word)
+            raise
 
     def _one_or_two(self, counted: int) -> tuple[int, bool]:
         """Whether the last two steps were one: the other side of the entry tells, where it gives the same bits."""

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from eagle.errors import LayoutError, refusal, shown
+from eagle.interop.buffer import import_buffer
+from eagle.interop.frameworks import detect
 from eagle.plan import residency
 from eagle.plan.lanes import buffer_shape, read_extents, total_samples
 from eagle.plan.layout import Reading, check_layout, is_one_sample, read_shape, unmarked
@@ -42,7 +44,8 @@ def complete(door: str, model: Model, calling: Calling, given: Mapping[str, Any]
             made[name] = number_plane(door, planes[name], plain[name])
             readings[name] = Reading(1, one=True)
     if missing:
-        one = is_one_sample(door, {name: tuple(np.shape(plain[name])) for name in readings}, readings)
+        shapes = {name: _shape_of(plain[name]) or () for name in readings}
+        one = is_one_sample(door, shapes, readings)
         for kernel in model.kernels:
             made |= _zeros(door, kernel, plain, made, missing, readings, one)
     return {**given, **made}
@@ -63,16 +66,26 @@ def _readings(door: str, model: Model, plain: Mapping[str, Any], axes: Mapping[s
     for kernel in model.kernels:
         lanes = kernel.signature.lanes
         for slot in kernel.signature.arguments:
-            value = plain.get(slot.name)
-            shape = getattr(value, "shape", None)
-            if not slot.is_plane or shape is None or isinstance(value, np.generic) or slot.name in readings:
+            shape = _shape_of(plain.get(slot.name)) if slot.is_plane and slot.name not in readings else None
+            if shape is None:
                 continue
             try:
-                readings[slot.name] = read_shape(door, lanes, slot, tuple(shape), axes.get(slot.name), layout)
+                readings[slot.name] = read_shape(door, lanes, slot, shape, axes.get(slot.name), layout)
             except LayoutError:
                 if not lanes.declared or slot.writes:
                     raise
     return readings
+
+
+def _shape_of(value: Any) -> tuple[int, ...] | None:
+    """The shape of an array of any library; None for what is none, which binding refuses."""
+    if isinstance(value, NUMBER) or detect(value) is None:
+        return None
+    shape = getattr(value, "shape", None)
+    try:
+        return tuple(map(int, import_buffer(value).shape if shape is None else shape))
+    except Exception:  # noqa: BLE001  a producer may raise anything
+        return None
 
 
 def _refuse_numbers(door: str, calling: Calling, plain: Mapping[str, Any], numbers: list[str],

@@ -7,6 +7,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from eagle.plan.plan import is_hawk_kernel
 from eagle.plan.signature import Signature
 from eagle.roles import ACTIVE_COUNT, ACTIVE_MAP, MASK, RESERVED_DTYPES
 from eagle.sidecar import read_finish, refuse_derived
+from eagle.stepping.relocation import may_move
 
 __all__ = ["AUTO", "Kernel", "Model", "read_cap", "read_every", "read_model", "read_reorder", "refuse_options",
            "refuse_reserved"]
@@ -78,6 +80,11 @@ class Model:
     @property
     def auto(self) -> bool:
         return self.steps == AUTO
+
+    @cached_property
+    def moves(self) -> bool:
+        """Whether samples may be moved to other positions while they are stepped."""
+        return len(self.items) == 1 and may_move(self.kernels[0].plugin)
 
     @property
     def has_nodes(self) -> bool:

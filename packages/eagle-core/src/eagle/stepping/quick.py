@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import numpy as np
 from eagle import _core
 from eagle.plan.signature import Signature, Use
 from eagle.roles import FINISHED_COUNT, FUSED_STEPS
-from eagle.stepping.binding import Binding
 from eagle.stepping.calling import Calling
 from eagle.stepping.model import MOST_STEPS, Model
 from eagle.stepping.result import SimResult
@@ -72,7 +72,7 @@ class Quick:
                 return None
             planes |= zip(positional, args, strict=True)
         given = planes.keys()
-        if not (given <= self._known and given >= self._required):
+        if not (given <= self._known and given >= self._required) or NoneType in map(type, planes.values()):
             return None
         allocated = tuple([name for name in self._optional if name not in planes])
         planes[FINISHED_COUNT] = counter = np.zeros(1, np.uint32)
@@ -86,8 +86,7 @@ class Quick:
         n = mask.size
         if n == 0:
             return None
-        binding = Binding((), bounds, n, mask.ndim == 0, mask.reshape(n), mask, {}, written=self._written(bounds))
-        engine = make_engine(DOOR, self._model, binding, counter, word)
+        engine = make_engine(DOOR, self._model, bounds, n, counter, word, self._written(bounds))
         began = perf_counter()
         _, steps, exact, mapped, _ = engine.run(max_steps, 0, True, None)
         wall = perf_counter() - began

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from eagle.errors import refusal, shown
 from eagle.stepping.report import RunReport
@@ -12,20 +11,41 @@ from eagle.stepping.report import RunReport
 __all__ = ["SimResult"]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SimResult:
     """What a simulation made. ``result.y`` and ``result["y"]`` are the state plane y. Read-only; it can be copied and
     pickled.
 
     `state` holds the Mutable planes and the outputs by name: the caller's own arrays, those that were `allocated`, and
-    fresh ones of another framework. `finished` is the mask: which samples are done. `wall_s` are the seconds of the run.
+    fresh ones of another framework. `finished` is the mask: which samples are done. `wall_s` are seconds of the run.
     """
+
+    __slots__ = ("state", "finished", "report", "wall_s", "allocated")
 
     state: dict[str, Any]
     finished: Any
     report: RunReport
     wall_s: float
     allocated: tuple[str, ...]  #: what was left out, and started at zero
+
+    def __init__(self, state: dict[str, Any], finished: Any, report: RunReport, wall_s: float,
+                 allocated: tuple[str, ...]) -> None:
+        put = object.__setattr__
+        put(self, "state", state)
+        put(self, "finished", finished)
+        put(self, "report", report)
+        put(self, "wall_s", wall_s)
+        put(self, "allocated", allocated)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(refusal("SimResult", f"attribute {name!r}", "an assignment", "no change: it is read-only",
+                                     "write to the arrays it holds"))
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(refusal("SimResult", f"attribute {name!r}", "a deletion", "no change: it is read-only",
+                                     "make a copy of the state"))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SimResult, tuple(getattr(self, name) for name in self.__slots__)
 
     @property
     def done(self) -> bool:
@@ -54,7 +74,7 @@ class SimResult:
     t_stop = event_status = record
 
     def __getattr__(self, name: str) -> Any:
-        if name in self.__slots__ or name.startswith("__"):  # also while a copy is made
+        if name.startswith("__"):
             raise AttributeError(name)
         if name not in self.state:
             raise AttributeError(refusal("SimResult", f"attribute {name!r}", "no field and no state plane",

@@ -45,7 +45,8 @@ class Runner:
         self._counter = np.zeros(1, np.uint32)
         self._word = np.ones(1, np.int64) if single and model.auto else None
         self._binding = binding = bind_step(door, model, layout, planes, self._counter, self._word)
-        self._engine = make_engine(door, model, binding, self._counter, self._word)
+        self._engine = make_engine(door, model, binding.packed, binding.n, self._counter, self._word,
+                                   binding.written)
         self._bytes = binding.mask.view(np.uint8)
         self._turns = _core.Turns("Runner")
         self._host_policy = "auto"

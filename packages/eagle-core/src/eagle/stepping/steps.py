@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from eagle import _core
-from eagle.stepping.binding import Binding
 from eagle.stepping.loop import Loop
 from eagle.stepping.model import Kernel, Model
-from eagle.stepping.relocation import may_move
 
 __all__ = ["Engine", "make_engine"]
+
+Array = np.ndarray[Any, Any]
 
 
 class Engine(Protocol):
@@ -29,18 +29,17 @@ class Engine(Protocol):
         """Let a run in another thread return at its next round. It changes nothing between runs."""
 
 
-def make_engine(door: str, model: Model, binding: Binding, counter: np.ndarray[Any, Any],
-                word: np.ndarray[Any, Any] | None) -> Engine:
-    """The native engine; a loop in Python for a step with nodes."""
+def make_engine(door: str, model: Model, packed: tuple[_core.Bound, ...], n: int, counter: Array, word: Array | None,
+                written: tuple[Array, ...]) -> Engine:
+    """The native engine over what the kernels of a model run; a loop in Python for a step with nodes. `written` is what
+    a step changes."""
     native = getattr(_core, "Steps", None)
     if native is not None and not model.has_nodes:
-        engine: Engine = native(binding.packed, 0 if model.auto else model.steps, model.fused,
-                                len(model.kernels) == 1 and may_move(model.kernels[0].plugin))
+        engine: Engine = native(packed, 0 if model.auto else model.steps, model.fused, model.moves)
         return engine
-    packed = iter(binding.packed)
-    calls = [_launch(door, next(packed)) if isinstance(item, Kernel) else item for item in model.items]
-    return Loop(calls, binding.n, counter, 0 if model.auto else int(model.steps), word, model.fused, model.steps_max,
-                binding.written)
+    bounds = iter(packed)
+    calls = [_launch(door, next(bounds)) if isinstance(item, Kernel) else item for item in model.items]
+    return Loop(calls, n, counter, 0 if model.auto else int(model.steps), word, model.fused, model.steps_max, written)
 
 
 def _launch(door: str, bound: _core.Bound) -> Callable[[], object]:

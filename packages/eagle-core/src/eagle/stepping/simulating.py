@@ -80,7 +80,7 @@ class Simulation:
         return array if self._origin is None or name not in self._ours else self._origin.from_numpy(array.copy())
 
     def reset(self) -> None:
-        """Clear mask and counter; the state keeps its values, and the caller seeds it anew. Raises Busy beside a run."""
+        """Clear mask and counter; the state keeps its values, the caller seeds it anew. Raises Busy beside a run."""
         with self._turns("reset"):
             self._runner.reset()
 
@@ -163,8 +163,8 @@ def simulate(model: Any, /, *args: Any, max_steps: int, until: Any = None, every
 
     `scalar_type` ("float64" or "float32") says how hawk kernels are built, `dispatch` how their "auto" groups run: one
     of "auto", "switch", "predicated", or {group: policy}. `every` and `reorder` are for kernels with an active set;
-    `layout`, `progress` and the errors are those of :func:`eagle.until_done`; names raise ArgumentError. A model is built
-    and read once as long as its items live. `max_memory` are the bytes of planes that a run may hold at once, for
+    `layout`, `progress` and the errors are those of :func:`eagle.until_done`; names raise ArgumentError. A model is
+    built and read when it is first seen. `max_memory` are the bytes of planes that a run may hold at once, for
     kernels that touch only their own sample: arrays, numpy memmaps among them, are then stepped block by block.
     """
     door = "eagle.simulate"

@@ -1,0 +1,118 @@
+// What the participants of one run share, and what comes of it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+
+#include "eagle/exec/Team.h"
+#include "eagle/stepping/Batch.h"
+
+namespace eagle::stepping {
+
+/// Asked now and then, on the thread that called, with samples finished and steps taken so far; not 0 ends the run.
+using Poll = std::int32_t (*)(void* context, std::int64_t finished, std::int64_t steps);
+
+struct Report {
+    std::int64_t steps = 0;  ///< the most a sample took
+    bool exact = true;       ///< whether that is known; else it is a bound
+    bool stopped = false;
+    std::int64_t visits = 0;    ///< samples that calls were given, each call's added up
+    std::int64_t finished = 0;  ///< samples that are finished, those that were before included
+};
+
+/// A participant's part of the report, on lines of its own.
+struct alignas(128) Tally {
+    std::atomic<std::int64_t> finished{0}, steps{0};
+    std::int64_t visits = 0;
+
+    void add(std::int64_t more, std::int64_t taken) {
+        finished.store(finished.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+        steps.store(steps.load(std::memory_order_relaxed) + taken, std::memory_order_relaxed);
+    }
+};
+
+class Run {
+public:
+    Run(const Batch& batch, int participants, Tally* tallies, Poll poll, void* context)
+        : batch(batch),
+          block(std::clamp<std::int64_t>(batch.samples / (8 * participants), kSmallest, kLargest)),
+          participants_(participants),
+          tallies_(tallies),
+          poll_(poll),
+          context_(context) {}
+
+    const Batch& batch;
+    const std::int64_t block;  ///< samples taken at once
+    /// The most steps any sample is known to have taken.
+    std::atomic<std::int64_t> most{0};
+    std::atomic<bool> exact{true}, stop{false};
+    std::atomic<int> workers{0};  ///< at work now, beside the caller
+
+    int participants() const { return participants_; }
+    Tally& tally(int self) { return tallies_[self]; }
+
+    /// The next samples [first, first + n): the first of a participant are few. 0 when there are no more.
+    std::int64_t take(bool scout, std::int64_t& first) {
+        const std::int64_t wanted = scout && batch.samples > kLargest ? kScouts : block;
+        if (next_.load(std::memory_order_relaxed) >= batch.samples) return 0;
+        first = next_.fetch_add(wanted, std::memory_order_relaxed);
+        return std::max<std::int64_t>(std::min(wanted, batch.samples - first), 0);
+    }
+
+    void raise(std::int64_t steps) {
+        std::int64_t known = most.load(std::memory_order_relaxed);
+        while (known < steps && !most.compare_exchange_weak(known, steps, std::memory_order_relaxed)) {
+        }
+    }
+
+    /// Workers asleep are woken once the caller has been at it for a while, or at once.
+    void wakes(exec::Team& team, bool atOnce) {
+        team_ = &team;
+        if (atOnce) team.wake();
+    }
+
+    /// On the caller's thread: asks whether to go on, where it is time to.
+    void ask() {
+        if (team_) team_->wakeIfLong();
+        if (!poll_ || stop.load(std::memory_order_relaxed)) return;
+        const Clock::time_point now = Clock::now();
+        if (now - asked_ < kInterval) return;
+        std::int64_t finished = 0, steps = 0;
+        for (int i = 0; i < participants_; ++i) {
+            finished += tallies_[i].finished.load(std::memory_order_relaxed);
+            steps += tallies_[i].steps.load(std::memory_order_relaxed);
+        }
+        if (poll_(context_, finished, steps)) stop.store(true, std::memory_order_relaxed);
+        asked_ = Clock::now();
+    }
+
+    void fail() noexcept {
+        if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
+        stop.store(true, std::memory_order_relaxed);
+    }
+    void rethrow() const {
+        if (error_) std::rethrow_exception(error_);
+    }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    static constexpr std::int64_t kSmallest = 64, kLargest = 256, kScouts = 16;
+    static constexpr std::chrono::milliseconds kInterval{50};
+
+    const int participants_;
+    Tally* const tallies_;
+    const Poll poll_;
+    void* const context_;
+    exec::Team* team_ = nullptr;
+    Clock::time_point asked_ = Clock::now();
+    std::atomic<bool> failed_{false};
+    std::exception_ptr error_;
+    alignas(64) std::atomic<std::int64_t> next_{0};
+};
+
+}  // namespace eagle::stepping

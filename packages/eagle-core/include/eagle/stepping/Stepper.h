@@ -1,0 +1,254 @@
+// One participant of a run: steps samples until each is finished.
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks of samples are stepped where they lie for as long as most of a block is alive. What is left then is gathered
+// into dense lanes, which join others of the same age: vectors stay full, whatever the samples do. A call's bits do not
+// depend on how its steps are cut, nor on a sample's place where it may be moved at all.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "eagle/stepping/Ages.h"
+#include "eagle/stepping/Lanes.h"
+#include "eagle/stepping/Record.h"
+#include "eagle/stepping/Run.h"
+
+namespace eagle::stepping {
+
+class Stepper {
+public:
+    Stepper(Run& run, int self)
+        : run_(run),
+          batch_(run.batch),
+          self_(self),
+          tally_(run.tally(self)),
+          ages_(batch_.cap, batch_.unit, batch_.overhead),
+          layout_(batch_, capacityOf(batch_)),
+          here_(batch_),
+          there_(batch_),
+          probing_(batch_),
+          record_(run, probing_),
+          picked_(static_cast<std::size_t>(std::max(layout_.capacity, run.block))),
+          moves_(picked_.size()) {
+        if (batch_.mapped()) {
+            identity_.resize(static_cast<std::size_t>(layout_.capacity));
+            std::iota(identity_.begin(), identity_.end(), 0);
+            there_.setMap(identity_.data());
+            map_.resize(static_cast<std::size_t>(run.block));
+            here_.setMap(map_.data());
+        }
+        laneRows_ = batch_.rows;
+    }
+
+    /// Steps what it takes until nothing is left, or the run is stopped: then every sample is at a step's end.
+    void work() {
+        for (bool scout = true; !stopped();) {
+            if (Lanes* lanes = full()) {
+                run(*lanes);
+            } else if (const std::int64_t n = run_.take(scout, first_)) {
+                runBlock(first_, n);
+                scout = false;
+            } else if (!lanes_.empty()) {
+                run(*lanes_[youngest()]);
+            } else {
+                break;
+            }
+        }
+        flush();
+    }
+    /// Steps that a sample took which was alive then.
+    std::int64_t sure() const { return sure_; }
+
+    /// Writes back what is in lanes.
+    void flush() {
+        for (const auto& lanes : lanes_) scatterAll(*lanes);
+        lanes_.clear();
+    }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    static constexpr std::int64_t kLanes = 1024, kFull = 512;
+    static constexpr std::int64_t kLongest = std::int64_t{1} << 20;
+    static constexpr std::size_t kMostBytes = std::size_t{256} << 10, kMostLanes = 48;
+    static constexpr double kAlive = 0.8;  ///< of a block, to go on with it where it lies
+    static constexpr std::chrono::milliseconds kLongCall{10};
+
+    static std::int64_t capacityOf(const Batch& batch) {
+        std::size_t bytes = 9;
+        for (const Row& row : batch.rows) bytes += row.bytes;
+        return std::clamp<std::int64_t>(static_cast<std::int64_t>(kMostBytes / bytes) / 64 * 64, 64, kLanes);
+    }
+
+    bool stopped() const { return run_.stop.load(std::memory_order_relaxed); }
+
+    // ---- calls
+
+    /// Steps a group to an age, in as many calls as it takes; how many of it are left.
+    std::int64_t advance(Group& group, std::int64_t target, const std::vector<Row>& rows, const std::uint8_t* mask) {
+        const std::int64_t begin = group.age, live = group.live;
+        const std::int64_t most = run_.most.load(std::memory_order_relaxed);
+        const bool records = batch_.fused() && target > most;
+        const bool once = records && most == begin + 1 && record_.endsInOne(group, rows, mask);
+        if (records && !once) record_.keep(group, rows, mask);
+        std::int64_t before = begin;
+        while (group.age < target && group.live > 0 && !stopped()) {
+            before = group.age;
+            const std::int64_t word = wordOf(target - group.age);
+            const auto start = Clock::now();
+            const std::int64_t died = group.arguments.call(word, group.base, group.count, group.samples);
+            watch(Clock::now() - start, word);
+            group.live -= died;
+            group.age += word;
+            tally_.visits += group.count;
+            tally_.add(died, word * (group.live + died));
+            if (self_ == 0) run_.ask();
+        }
+        if (group.age > begin) {
+            ages_.learn(begin, group.age - begin, live, live - group.live);
+            if (group.live > 0) {
+                sure_ = std::max(sure_, group.age);
+                run_.raise(group.age);
+            } else if (!batch_.fused()) {
+                run_.raise(group.age);
+            } else if (once) {
+                record_.confirm(group);
+            } else if (records) {
+                record_.resolve(group, before, group.age);
+            }
+        }
+        return group.live;
+    }
+
+    std::int64_t wordOf(std::int64_t left) const {
+        if (!batch_.fused()) return batch_.unit;
+        return left <= limit_ + 1 ? left : limit_;
+    }
+
+    /// Keeps calls short enough to be interrupted between them.
+    void watch(Clock::duration took, std::int64_t word) {
+        if (took > kLongCall) limit_ = std::max<std::int64_t>(word / 2, 2);
+        if (took < kLongCall / 4 && word >= limit_) limit_ = std::min(2 * limit_, kLongest);
+    }
+
+    /// The age to step a group to.
+    std::int64_t targetOf(std::int64_t age, bool meets) const {
+        std::int64_t target = ages_.next(age);
+        const std::int64_t most = run_.most.load(std::memory_order_relaxed);
+        if (most < target && ages_.reaches(age, most)) target = most;
+        if (!meets) return target;
+        for (const auto& other : lanes_)
+            if (other->age < target && ages_.reaches(age, other->age)) target = other->age;
+        return target;
+    }
+
+    // ---- blocks
+
+    void runBlock(std::int64_t first, std::int64_t n) {
+        std::int64_t live = positions<false>(batch_.finished + first, n, picked_.data());
+        tally_.add(n - live, 0);
+        Group group{here_, first, n, batch_.samples, first, n, 0, live};
+        while (live > 0 && group.age < batch_.cap && !stopped()) {
+            if (batch_.movable && static_cast<double>(live) < kAlive * static_cast<double>(n)) {
+                return gather(first, n, group.age);
+            }
+            if (batch_.mapped()) mapLive(group, first, n);
+            live = advance(group, targetOf(group.age, false), batch_.rows, batch_.finished);
+        }
+    }
+
+    /// Lists the samples of a block that are alive.
+    void mapLive(Group& group, std::int64_t first, std::int64_t n) {
+        group.base = 0;
+        group.count = positions<false>(batch_.finished + first, n, map_.data());
+        for (std::int64_t i = 0; i < group.count; ++i)
+            map_[static_cast<std::size_t>(i)] += static_cast<std::int32_t>(first);
+    }
+
+    void gather(std::int64_t first, std::int64_t n, std::int64_t age) {
+        const std::int64_t live = positions<false>(batch_.finished + first, n, picked_.data());
+        for (std::int64_t done = 0; done < live;) {
+            Lanes& lanes = withRoom(age);
+            const std::int64_t now = std::min(lanes.room(), live - done);
+            lanes.gather(first, picked_.data() + done, now);
+            done += now;
+        }
+    }
+
+    // ---- lanes
+
+    Lanes& withRoom(std::int64_t age) {
+        for (const auto& lanes : lanes_)
+            if (lanes->age == age && lanes->room() > 0) return *lanes;
+        lanes_.push_back(std::make_unique<Lanes>(batch_, layout_));
+        lanes_.back()->age = age;
+        return *lanes_.back();
+    }
+
+    Lanes* full() const {
+        for (const auto& lanes : lanes_)
+            if (lanes->count >= std::min(kFull, layout_.capacity / 2)) return lanes.get();
+        return lanes_.size() > kMostLanes ? lanes_[youngest()].get() : nullptr;
+    }
+
+    std::size_t youngest() const {
+        const auto younger = [](const auto& a, const auto& b) { return a->age < b->age; };
+        return static_cast<std::size_t>(std::min_element(lanes_.begin(), lanes_.end(), younger) - lanes_.begin());
+    }
+
+    void run(Lanes& lanes) {
+        lanes.show(there_);
+        Group group{there_, 0, lanes.count, lanes.count, 0, lanes.count, lanes.age, lanes.count};
+        for (std::size_t r = 0; r < laneRows_.size(); ++r) laneRows_[r].data = lanes.row(r);
+        advance(group, targetOf(lanes.age, lanes.count < kFull), laneRows_, lanes.mask());
+        lanes.age = group.age;
+        if (group.live < lanes.count) retire(lanes);
+        if (lanes.count > 0 && lanes.age >= batch_.cap) scatterAll(lanes);
+        if (lanes.count > 0) merge(lanes);
+        std::erase_if(lanes_, [](const auto& some) { return some->count == 0; });
+    }
+
+    void retire(Lanes& lanes) {
+        const std::int64_t gone = positions<true>(lanes.mask(), lanes.count, picked_.data());
+        lanes.scatter(picked_.data(), gone);
+        lanes.drop(picked_.data(), gone, moves_.data());
+    }
+
+    void scatterAll(Lanes& lanes) {
+        std::iota(picked_.begin(), picked_.begin() + lanes.count, 0);
+        lanes.scatter(picked_.data(), lanes.count);
+        lanes.count = 0;
+    }
+
+    void merge(Lanes& lanes) {
+        for (const auto& other : lanes_) {
+            if (other.get() == &lanes || other->age != lanes.age) continue;
+            Lanes &larger = other->count > lanes.count ? *other : lanes, &smaller = &larger == &lanes ? *other : lanes;
+            if (larger.room() < smaller.count) continue;
+            larger.absorb(smaller);
+            return;
+        }
+    }
+
+    Run& run_;
+    const Batch& batch_;
+    const int self_;
+    Tally& tally_;
+    Ages ages_;
+    const Layout layout_;
+    Arguments here_, there_, probing_;
+    Record record_;
+    std::vector<std::int32_t> picked_, moves_;
+    std::vector<std::int32_t> identity_, map_;
+    std::vector<Row> laneRows_;
+    std::vector<std::unique_ptr<Lanes>> lanes_;
+    std::int64_t limit_ = kLongest;  ///< steps of one call
+    std::int64_t first_ = 0;
+    std::int64_t sure_ = 0;
+};
+
+}  // namespace eagle::stepping

@@ -1,0 +1,89 @@
+// Steps a batch until every sample is finished, on the thread team.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "eagle/stepping/Stepper.h"
+
+namespace eagle::stepping {
+namespace detail {
+
+struct Job {
+    Run run;
+    std::vector<std::int64_t> sure;  ///< of each participant: steps that a sample still alive took
+
+    void work(int self) noexcept {
+        if (self >= run.participants()) return;
+        if (self > 0) run.workers.fetch_add(1, std::memory_order_relaxed);
+        participate(self);
+        if (self > 0) run.workers.fetch_sub(1, std::memory_order_release);
+        if (self == 0) attend();
+    }
+
+    void participate(int self) noexcept {
+        try {
+            Stepper stepper(run, self);
+            try {
+                stepper.work();
+            } catch (...) {
+                run.fail();
+            }
+            stepper.flush();
+            sure[static_cast<std::size_t>(self)] = stepper.sure();
+        } catch (...) {
+            run.fail();
+        }
+    }
+
+    /// The caller goes on asking whether to stop while others are at work.
+    void attend() noexcept {
+        for (int turn = 0; run.workers.load(std::memory_order_acquire) > 0; ++turn) {
+            if (turn < kSpins) {
+                exec::pause();
+            } else {
+                std::this_thread::sleep_for(kNap);
+                run.ask();
+            }
+        }
+    }
+
+    static constexpr int kSpins = 2000;
+    static constexpr std::chrono::microseconds kNap{50};
+};
+
+}  // namespace detail
+
+/// Steps every sample that is not finished until it is, or took `batch.cap` steps. `threads` is the most that take
+/// part. Throws what the entry throws; then, and where the run is stopped, every sample is at a step's end.
+inline Report stepRun(const Batch& batch, int threads, Poll poll, void* context) {
+    constexpr std::int64_t kWorthThreads = 128, kWorthWaking = 2048;
+    const exec::Team::Lease team =
+        threads != 1 && batch.samples > kWorthThreads ? exec::Team::tryLease() : exec::Team::Lease();
+    const int participants = team ? std::clamp(threads, 1, team->participants()) : 1;
+    std::vector<Tally> tallies(static_cast<std::size_t>(participants));
+    detail::Job job{Run(batch, participants, tallies.data(), poll, context),
+                    std::vector<std::int64_t>(tallies.size(), 0)};
+    if (participants > 1) {
+        job.run.wakes(*team, batch.samples >= kWorthWaking);
+        team->run([](void* context, int self) noexcept { static_cast<detail::Job*>(context)->work(self); }, &job);
+    } else {
+        job.work(0);
+    }
+    job.run.rethrow();
+    Report report;
+    report.steps = job.run.most.load(std::memory_order_relaxed);
+    report.stopped = job.run.stop.load(std::memory_order_relaxed);
+    report.exact = job.run.exact.load(std::memory_order_relaxed) &&
+                   (batch.unit < 2 || report.steps == *std::max_element(job.sure.begin(), job.sure.end()));
+    for (const Tally& tally : tallies) {
+        report.visits += tally.visits;
+        report.finished += tally.finished.load(std::memory_order_relaxed);
+    }
+    return report;
+}
+
+}  // namespace eagle::stepping
