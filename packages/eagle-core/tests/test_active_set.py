@@ -325,7 +325,7 @@ def test_planes_come_before_the_first_move() -> None:
     active.restore()
     active.own(np.zeros(5000))
     active.reorder_if_degraded()
-    with pytest.raises(ValueError, match="own every plane before reorder_if_degraded"):
+    with pytest.raises(ValueError, match="own every plane before it is bound and before reorder"):
         active.own(np.zeros(5000))
 
 
@@ -407,7 +407,7 @@ Call = Callable[[eagle.ActiveSet], object]
     ("class_sort", lambda active: active.class_sort()),
 ])
 def test_a_set_that_does_not_move_refuses_moves(name: str, call: Call) -> None:
-    with pytest.raises(ValueError, match=rf"^eagle.ActiveSet.{name}: set: found one .*make it ActiveSet\(mask, reorder"):
+    with pytest.raises(ValueError, match=rf"^eagle.ActiveSet.{name}: set: found one .*make it"):
         call(eagle.ActiveSet(MASK))
 
 

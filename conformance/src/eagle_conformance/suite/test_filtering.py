@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eagle_conformance.filters import UNTOUCHED, Array, Batch, counted, head_of, moved
+from eagle_conformance.filters import UNTOUCHED, Batch, counted, expect_moved, fill, head_of, mask_of, spans
 from eagle_conformance.quirks import HostQuirks, Quirks
 from eagle_conformance.seam import MASK_IS_DROP, WITHIN_LIVE, Library, Residency, Status
 
@@ -48,12 +48,6 @@ def make(device: Library, quirks: Quirks) -> Iterator[Make]:
     for each in made:
         each.check_scratch()
         each.free()
-
-
-def mask_of(n: int, live: float, seed: int = 0) -> Array:
-    """Set where a sample is finished; any value but 0 is set."""
-    random = np.random.default_rng((n, int(live * 100), seed))
-    return np.where(random.random(n) < live, 0, random.integers(1, 256, n)).astype(np.uint8)
 
 
 # ---- compaction ------------------------------------------------------------------------------------------------------
@@ -259,35 +253,6 @@ def test_a_reorder_that_is_due_makes_a_class_sort_due(make: Make) -> None:
 
 
 # ---- reorder ---------------------------------------------------------------------------------------------------------
-
-PLANES = {"bytes": np.uint8, "halves": np.uint16, "words": np.int32, "doubles": np.float64, "pairs": np.complex128}
-
-
-def fill(batch: Batch, mask: Array, span: int, class_of: Array | None = None) -> dict[str, Array]:
-    """A batch that was reordered before; every plane by name, and perm."""
-    random, n = np.random.default_rng(batch.n), batch.n
-    mask = np.where(np.arange(n) < span, mask, 1).astype(np.uint8)
-    held: dict[str, Array] = {"mask": mask, "perm": random.permutation(n).astype(np.int32)}
-    held |= {name: random.integers(0, 200, n).astype(dtype) for name, dtype in PLANES.items()}
-    if class_of is not None:
-        held["class_plane"] = class_of
-    for name, values in held.items():
-        if name != "perm":
-            batch.put_plane(name, values)
-    batch.put_slots(held["perm"], int((mask == 0).sum()), span)
-    return held
-
-
-def expect_moved(batch: Batch, held: dict[str, Array], order: Array) -> None:
-    """Every plane, perm and inv were moved alike."""
-    for name, values in held.items():
-        np.testing.assert_array_equal(batch.get(name), moved(values, order), name)
-    np.testing.assert_array_equal(batch.get("inv"), np.argsort(moved(held["perm"], order)))
-
-
-def spans(n: int) -> list[int]:
-    """Slots in play."""
-    return sorted({n, n // 2, n * 7 // 8})
 
 
 @filtering

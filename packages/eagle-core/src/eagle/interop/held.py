@@ -8,12 +8,14 @@ import itertools
 import os
 import threading
 import weakref
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from eagle import _core
+from eagle.errors import BufferRefused, refusal
 from eagle.interop.buffer import view_for
 
-__all__ = ["Holder", "Memory", "owner_of", "refuse_permuted"]
+__all__ = ["Holder", "Memory", "check_bind", "owner_of", "refuse_permuted"]
 
 _numbers = itertools.count(1)
 _lock = threading.Lock()
@@ -37,6 +39,11 @@ class Memory(NamedTuple):
     device_type: int
     device_id: int
 
+    def holds(self, other: Memory) -> bool:
+        """Whether all bytes of the other are among these."""
+        return (self[2:] == other[2:] and self.address <= other.address
+                and other.address + other.nbytes <= self.address + self.nbytes)
+
     def meets(self, other: Memory) -> bool:
         """Whether they share bytes."""
         return (self[2:] == other[2:] and self.address < other.address + other.nbytes
@@ -44,9 +51,13 @@ class Memory(NamedTuple):
 
 
 class Holder:
-    """The planes one owner moves. They are free again when it goes; the owner keeps it as long as it keeps them."""
+    """An active set as the rest of the house sees it: its map, the lanes that live and die together, and the planes it
+    moves. They are free again when it goes; the set keeps it as long as it keeps them."""
 
-    def __init__(self) -> None:
+    def __init__(self, active_map: Memory | None = None, group: int = 1, moves: bool = True) -> None:
+        self.map, self.group, self.moves = active_map, group, moves
+        self.bound = False  #: whether a plan was bound with the map and the planes there were
+        self.staying: list[Memory] = []  #: planes that a kernel of the set finds in sample order
         self._number = next(_numbers)
         self._planes: list[Memory] = []
         self._permuted = False
@@ -78,6 +89,31 @@ class Holder:
         if value != self._permuted:
             self._permuted = value
             _core.hold(self._number, tuple(self._planes) if value else ())
+
+
+def check_bind(door: str, active_map: Memory, group: int, planes: Mapping[str, Memory]) -> None:
+    """Check the planes that are bound with a map. `planes`: those with a column a sample, by what messages call them;
+    `group`: the lanes the kernel lets live and die together.
+
+    Raises ValueError for a map of sets of another group, and for planes that a reorder of its set would leave behind or
+    that another set moves. A map that is of no set is anybody's.
+    """
+    with _lock:
+        holder = next((one for one in _holders if one.map == active_map), None)
+    if holder is None:
+        return
+    if holder.group != group:
+        raise ValueError(refusal(door, "argument 'active_map'", f"the map of an ActiveSet of group {holder.group}",
+                                 f"one of group {group}, which the kernel has", f"make the set with group={group}"))
+    for what, memory in planes.items():
+        owner = owner_of(memory)
+        if owner is not None and owner is not holder:
+            raise BufferRefused(refusal(door, what, "a plane that another ActiveSet moves", "one of this set",
+                                        "pass a copy of it"))
+        if holder.moves and not any(own.holds(memory) for own in (*holder._planes, *holder.staying)):
+            raise BufferRefused(refusal(door, what, "a plane that the ActiveSet of active_map does not move",
+                                        "one it owns, or was told of", "own(...) it first, or indirect(...)"))
+    holder.bound = True
 
 
 def owner_of(memory: Memory) -> Holder | None:

@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from eagle import _core
+from eagle.backends.choosing import HOST_MEMORY
 from eagle.errors import ArgumentError, BufferRefused, LayoutError, refusal, shown
 from eagle.exec import Partition
+from eagle.interop.held import Memory, check_bind
 from eagle.plan.arguments import Arguments, moved_while_checked, settle
 from eagle.plan.layout import check_layout
 from eagle.plan.program import bind
 from eagle.plan.signature import Use
 
 if TYPE_CHECKING:
+    from eagle.plan.arguments import Arguments
     from eagle.plan.broadcast import Broadcast
     from eagle.plan.plan import Plan
 
@@ -54,6 +58,7 @@ class BoundPlan(_core.Launches):
             n, packed, pattern = call.n, call.packed, call.pattern
         arguments = settle(door, plan.signature, packed, layout, self._mode, n, call, known)
         plan.check_samples(door, arguments.n)
+        _check_active_set(door, plan, arguments)
         bound = bind(door, plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ())
         if (moved := bound.moved(False)) is not None:
             raise moved_while_checked(door, arguments.slots[moved])
@@ -84,12 +89,14 @@ class BoundPlan(_core.Launches):
         """What was bound, as it was checked: for the rooms above."""
         return self._arguments
 
-    def packed(self, door: str, *, copied: bool = True) -> _core.Bound:
-        """What a launch runs. Unless `copied`, copies of sample-major planes are left to the caller."""
-        if copied or not self._arguments.copies:
+    def packed(self, door: str, instead: Mapping[str, Any] | None = None) -> _core.Bound:
+        """What a launch runs, over other arrays `instead` of some; copies of sample-major planes are the caller's to
+        make."""
+        if not instead and not self._arguments.copies:
             return self._bound
-        plan = self._plan
-        return bind(door, plan.signature, plan.kernels, self._arguments, plan.npartitions, plan.partitions or (), False)
+        plan, arguments = self._plan, self._arguments
+        arguments = replace(arguments, packed=arguments.packed | dict(instead or {}))
+        return bind(door, plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or (), False)
 
     def refuse_moved(self, door: str, bound: _core.Bound) -> None:
         """Raise BufferRefused, for the door named `door`, where a plane is no longer what was packed in `bound`."""
@@ -197,3 +204,20 @@ class BoundPlan(_core.Launches):
         raise BufferRefused(refusal(
             door, slot.what, "an array that moved, changed its shape, was deleted "
             "or may no longer be written", "the array as it was bound", f"call rebind({name}=...)"))
+
+
+def _check_active_set(door: str, plan: Plan, arguments: Arguments) -> None:
+    """Refuse planes that the active set of a bound map would not take along."""
+    slots = arguments.slots
+    maps = [name for name, slot in slots.items() if slot.use is Use.MAP]
+    if not maps:
+        return
+
+    def place(name: str) -> Memory:
+        array = arguments.packed[name]
+        return Memory(array.ctypes.data, array.nbytes, HOST_MEMORY, 0)
+
+    lanes = getattr(plan.signature.stages[0].plugin, "lane_space", None)
+    group = lanes.get("group", 1) if isinstance(lanes, Mapping) else getattr(lanes, "group", 1)
+    check_bind(door, place(maps[0]), group, {slot.what: place(name) for name, slot in slots.items()
+                                             if slot.is_plane and name in arguments.packed})

@@ -97,7 +97,8 @@ class ActiveSet:
         self._owned: list[Any] = []
         self._indirect: list[Any] = []
         self._fixed = False
-        self._holder = None if self.theta is None else Holder()
+        self._seat = Holder(memory_of(DOOR, "map", self.map), self.group, self.theta is not None)
+        self._holder = None if self.theta is None else self._seat
         self._moves: dict[str, _core.Filter] = {}  # calls, by what they do
         self._scratch: Any = self._xp.empty(0, self._xp.uint8)  # for all calls of the set
         if self._holder is not None:
@@ -150,7 +151,7 @@ class ActiveSet:
         """Rebuild map and count from the mask, and decide what is due: fire, class_fire and what they come from."""
         if self.group > 1:
             self._compact_groups()
-        self._run(self._compaction)
+        self._compaction.run(self._scratch_at)
         if self.group > 1:
             self.count[:] = self.count * self.group
 
@@ -206,20 +207,22 @@ class ActiveSet:
         """
         door = f"{DOOR}.own"
         holder = self._reordering(door)
-        if self._fixed or self.permuted:
+        if self._fixed or holder.bound or self.permuted:
             raise ValueError(refusal(door, "planes", "a set whose planes are fixed", "planes before the first reorder",
-                                     "own every plane before reorder_if_degraded()" if self._fixed
-                                     else "restore() the set, or own every plane first"))
+                                     "own every plane before it is bound and before reorder_if_degraded()"
+                                     if self._fixed or holder.bound else "restore() the set, or own every plane first"))
         self._claim(holder, door, {f"plane {i}": plane for i, plane in enumerate(planes)})
         return self
 
     def indirect(self, *planes: Any) -> ActiveSet:
         """Declare planes that stay in sample order; the set itself is returned. Raises as :meth:`own`."""
         door = f"{DOOR}.indirect"
-        self._reordering(door)
-        for i, plane in enumerate(planes):
-            require_side(door, f"plane {i}", memory_of(door, f"plane {i}", plane), self._memory)
+        holder = self._reordering(door)
+        places = [memory_of(door, f"plane {i}", plane) for i, plane in enumerate(planes)]
+        for i, place in enumerate(places):
+            require_side(door, f"plane {i}", place, self._memory)
         self._indirect.extend(planes)
+        holder.staying += places
         return self
 
     def moves(self, plane: Any) -> bool:
@@ -363,12 +366,13 @@ class ActiveSet:
 
     def _ready(self, call: _core.Filter) -> _core.Filter:
         """The call itself, once there is scratch memory for it."""
-        if (need := call.scratch_bytes()) > self._scratch.size:
-            self._scratch = self._xp.empty(need, self._xp.uint8)
+        self._make_room(call.scratch_bytes())
         return call
 
-    def _run(self, call: _core.Filter) -> None:
-        call.run(address_of(self._scratch))
+    def _make_room(self, need: int) -> None:
+        if need > self._scratch.size:
+            self._scratch = self._xp.empty(need, self._xp.uint8)
+            self._scratch_at = address_of(self._scratch)
 
     def _move(self) -> None:
         if self.classes is not None:
@@ -380,7 +384,7 @@ class ActiveSet:
     def _carry_out(self, what: str) -> None:
         move = self._move_of(what)
         self._reordering(DOOR).permuted = True
-        self._run(move)
+        move.run(self._scratch_at)
         for cell in (self.fire, self.class_fire):
             if cell is not None:
                 cell[0] = 0
@@ -389,9 +393,7 @@ class ActiveSet:
 
     def _put_back(self) -> None:
         """Sample i of each owned plane from slot inv[i] to slot i."""
-        longest = self.n * max(plane.dtype.itemsize for plane in self._owned)
-        if self._scratch.size < longest:
-            self._scratch = self._xp.empty(longest, self._xp.uint8)
+        self._make_room(self.n * max(plane.dtype.itemsize for plane in self._owned))
         part = PART if self._on_host else self.n
         for plane in self._owned:
             for row in plane.reshape(-1, self.n):

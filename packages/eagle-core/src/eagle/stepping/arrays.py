@@ -11,7 +11,7 @@ from eagle.backends.choosing import HOST_MEMORY
 from eagle.errors import BufferRefused, LayoutError, refusal, shown
 from eagle.interop.frameworks import framework_of
 from eagle.interop.held import Memory
-from eagle.interop.streams import CUDA, cupy_module
+from eagle.interop.streams import cupy_module
 
 __all__ = ["Array", "address_of", "check_plane", "integer", "memory_of", "module_of", "require_contiguous",
            "require_side", "rows_of"]
@@ -26,7 +26,7 @@ def memory_of(door: str, argument: str, array: Any) -> Memory:
     if isinstance(array, np.ndarray) and not hasattr(array, "mask"):
         return Memory(address_of(array), array.nbytes, HOST_MEMORY, 0)
     if not isinstance(array, np.ndarray) and framework_of(type(array)) == "cupy":
-        return Memory(address_of(array), array.nbytes, CUDA, int(array.device.id))
+        return Memory(address_of(array), array.nbytes, *map(int, array.__dlpack_device__()))
     raise TypeError(refusal(door, argument, f"{shown(array)}, a {type(array).__name__}", "an array of NumPy or CuPy",
                             "convert it first"))
 
