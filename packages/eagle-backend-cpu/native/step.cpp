@@ -32,17 +32,18 @@ void requireRange(const char* name, int64_t value, int64_t least, int64_t most) 
 
 stepping::Plane readPlane(const eagle_step_plane& plane, const eagle_step_desc& d) {
     requireSlot("planes.slot", static_cast<int32_t>(plane.slot), d);
-    requireNoFlags("desc.planes", plane.flags, EAGLE_STEP_MIRROR | EAGLE_STEP_WRITES);
+    requireNoFlags("desc.planes", plane.flags, EAGLE_STEP_MIRROR | EAGLE_STEP_WRITES | EAGLE_STEP_GUARD);
     const bool mirror = plane.flags & EAGLE_STEP_MIRROR;
+    const bool guards = plane.flags & EAGLE_STEP_GUARD;
     const uint32_t bytes = plane.elem_bytes;
     if ((bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8) || plane.components == 0 ||
-        (plane.components > 1 && !mirror)) {
+        (plane.components > 1 && !mirror) || (guards && (bytes != 1 || mirror))) {
         refuse(EAGLE_INVALID_ARGUMENT,
-               "desc.planes has %u components of %u bytes at slot %u; elements of 1, 2, 4 or 8 bytes, and a mirror "
-               "where there are several components, are wanted",
-               plane.components, bytes, plane.slot);
+               "desc.planes has %u components of %u bytes and flags 0x%x at slot %u; elements of 1, 2, 4 or 8 bytes, a "
+               "mirror where there are several components, and guards of one byte are wanted",
+               plane.components, bytes, plane.flags, plane.slot);
     }
-    return {plane.slot, bytes, plane.components, mirror, (plane.flags & EAGLE_STEP_WRITES) != 0};
+    return {plane.slot, bytes, plane.components, mirror, (plane.flags & EAGLE_STEP_WRITES) != 0, guards};
 }
 
 /// What a call costs for each sample beyond its steps, in steps: an entry that takes several moves every row in and

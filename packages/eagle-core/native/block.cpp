@@ -174,7 +174,8 @@ bool Block::allocate(std::size_t i, bool zero) {
         for (const int64_t extent : slot.dims) dims[ndim++] = static_cast<npy_intp>(extent);
     if (slot.box == Box::Rows || (slot.box == Box::Mirror && !matrix)) dims[ndim++] = static_cast<npy_intp>(slot.width);
     if (slot.is_plane() ? !one_ : ndim == 0) dims[ndim++] = static_cast<npy_intp>(n_);
-    planes_[i] = zero || slot.zero ? PyArray_ZEROS(ndim, dims, slot.typenum, 0) : PyArray_SimpleNew(ndim, dims, slot.typenum);
+    planes_[i] =
+        zero || slot.zero ? PyArray_ZEROS(ndim, dims, slot.typenum, 0) : PyArray_SimpleNew(ndim, dims, slot.typenum);
     if (!planes_[i]) return false;
     if (slot.box != Box::Rows) fill(slot, boxes_[i], PyArray_DATA(as_array(planes_[i])), n_);
     if (slot.is_buffer()) boxes_[i].cell = PyArray_NBYTES(as_array(planes_[i]));

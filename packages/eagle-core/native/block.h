@@ -27,7 +27,8 @@ struct alignas(8) BoxStorage {
     int64_t cell;
 };
 
-/// Which names may be left out. Step: a plane that is left out starts at zero, whatever it is; its caller knows which may.
+/// Which names may be left out. Step: a plane that is left out starts at zero, whatever it is; its caller knows which
+/// may.
 enum class Door { Run, Call, Bind, Step };
 
 /// Boxes, their addresses and the arrays made for omitted outputs. Small kernels pack on the stack.

@@ -299,8 +299,10 @@ PyObject* bound_planes(PyObject* object, PyObject*) {
 /// plane that one writes under another name in another.
 PyObject* bound_alike(PyObject*, PyObject* bounds) {
     std::vector<const Stage*> stages;
-    for (Py_ssize_t i = 0; PyTuple_Check(bounds) && i < PyTuple_GET_SIZE(bounds); ++i) {
-        if (!Py_IS_TYPE(PyTuple_GET_ITEM(bounds, i), BoundType)) return PyErr_Format(PyExc_TypeError, "not a Bound");
+    if (!PyTuple_Check(bounds)) return PyErr_Format(PyExc_TypeError, "_core.Bound.alike: wanted a tuple");
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bounds); ++i) {
+        if (!Py_IS_TYPE(PyTuple_GET_ITEM(bounds, i), BoundType))
+            return PyErr_Format(PyExc_TypeError, "_core.Bound.alike: wanted bound kernels");
         for (const auto& stage : *reinterpret_cast<BoundObject*>(PyTuple_GET_ITEM(bounds, i))->stages)
             stages.push_back(stage.get());
     }

@@ -108,10 +108,11 @@ bool describe(StepsObject* self, const Slots& slots, std::string_view mask, bool
             desc.mask_slot = static_cast<int32_t>(i);
             continue;
         }
-        const bool mirror = slot.box == Box::Mirror;
+        const bool mirror = slot.box == Box::Mirror, guards = text(slot.role) == "Terminated";
         self->planes->push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(slot.bytes / slot.width),
                                  static_cast<uint32_t>(slot.width),
-                                 (mirror ? EAGLE_STEP_MIRROR : 0) | (slot.writes ? EAGLE_STEP_WRITES : 0)});
+                                 (mirror ? EAGLE_STEP_MIRROR : 0) | (slot.writes ? EAGLE_STEP_WRITES : 0) |
+                                     (guards ? EAGLE_STEP_GUARD : 0)});
     }
     desc.planes = self->planes->data();
     desc.n_planes = static_cast<uint32_t>(self->planes->size());

@@ -140,3 +140,24 @@ def stop_beyond(v: Vector[2], limit: Scalar, terminated: Terminated):
 def on_lanes(lane: Grid["row", "column":3], b: Scalar, u: Mutable[Scalar], terminated: Terminated):
     u = u + b
     terminated = u > 10.0
+
+
+@hawk.kernel
+def endless(a: Mutable[Scalar], b: Mutable[Scalar], terminated: Terminated):
+    a = a + 1.0
+    b = b + 2.0
+    terminated = a < 0.0
+
+
+@hawk.kernel(steps=1)
+def endless_one(a: Mutable[Scalar], b: Mutable[Scalar], terminated: Terminated):
+    a = a + 1.0
+    b = b + 2.0
+    terminated = a < 0.0
+
+
+@hawk.kernel(kind=ACTIVE)
+def endless_active(a: Mutable[Scalar], b: Mutable[Scalar], terminated: Terminated):
+    a = a + 1.0
+    b = b + 2.0
+    terminated = a < 0.0

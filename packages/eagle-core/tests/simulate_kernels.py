@@ -6,7 +6,7 @@ from __future__ import annotations
 import hawk
 from hawk import Grid, Index, Mutable, Param, Scalar, Table, Terminated, Vector
 from hawk.ext import Guard, Kind
-from hawk.math import dispatch, real, sin
+from hawk.math import dispatch, n_samples, real, sample_index, sin
 
 TWO_MASKS = Kind("two_masks", guard=Guard(masks=("terminated", "rejected")))
 ACTIVE = Kind("active", guard=Guard(active_set=True))
@@ -14,6 +14,13 @@ ACTIVE = Kind("active", guard=Guard(active_set=True))
 
 @hawk.kernel
 def decay(rate: Scalar, floor: Param, terminated: Terminated, y: Mutable[Scalar], hits: Mutable[Scalar]):
+    y = y * rate
+    hits = hits + 1.0
+    terminated = y < floor
+
+
+@hawk.kernel(steps=1)
+def decay_one(rate: Scalar, floor: Param, terminated: Terminated, y: Mutable[Scalar], hits: Mutable[Scalar]):
     y = y * rate
     hits = hits + 1.0
     terminated = y < floor
@@ -160,3 +167,15 @@ def floor_plane(floor: Scalar, e: Mutable[Scalar]):
 def marking(level: Param, terminated: Terminated, e: Mutable[Scalar]):
     e = level
     terminated = e > 0.0
+
+
+@hawk.kernel
+def counts_samples(y: Mutable[Scalar], floor: Param, terminated: Terminated):
+    y = y * 0.5 + 0.0 * real(n_samples())
+    terminated = y < floor
+
+
+@hawk.kernel
+def own_index(y: Mutable[Scalar], floor: Param, terminated: Terminated):
+    y = y * 0.5 + 0.0 * real(sample_index())
+    terminated = y < floor

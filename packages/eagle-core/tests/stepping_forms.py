@@ -160,7 +160,7 @@ def orbits(rng: Rng, stops: Array) -> Planes:
     n = len(stops)
     e = rng.uniform(0.0, 0.7, n)
     s = np.stack([1 - e, np.zeros(n), np.zeros(n), np.sqrt((1 + e) / (1 - e))])
-    return {"until": 0.05 * stops, "tol": 1e-8, "s": s, "t": np.zeros(n), "h": np.full(n, 0.01), "k": np.zeros(n)}
+    return {"t_end": 0.05 * stops, "tol": 1e-8, "s": s, "t": np.zeros(n), "h": np.full(n, 0.01), "k": np.zeros(n)}
 
 
 def _newton(rng: Rng, stops: Array) -> Planes:

@@ -281,10 +281,10 @@ def pull(s):
 
 
 @hawk.kernel
-def orbit(until: Scalar, tol: Param, terminated: Terminated, s: Mutable[Vector[4]], t: Mutable[Scalar],
+def orbit(t_end: Scalar, tol: Param, terminated: Terminated, s: Mutable[Vector[4]], t: Mutable[Scalar],
           h: Mutable[Scalar], k: Mutable[Scalar]):
     """Dormand-Prince 5(4): one attempt a step. An attempt whose error is too large changes only `h` and `k`."""
-    left = until - t
+    left = t_end - t
     d = m.minimum(h, left)
     k1 = pull(s)
     k2 = pull(s + k1 * (d * 0.2))
@@ -306,7 +306,7 @@ def orbit(until: Scalar, tol: Param, terminated: Terminated, s: Mutable[Vector[4
         t = t + d
     h = d * grow
     k += 1.0
-    terminated = until - t <= 1e-9
+    terminated = t_end - t <= 1e-9
 
 
 # ---- steps of a fixed number a launch: see FIXED in stepping_forms.py ----------------------------------------------

@@ -206,7 +206,7 @@ def test_cadences_and_orders(form: str, n: int) -> None:
 def nan_planes(model: Model, n: int) -> Planes:
     """Every third sample's rule sees NaN and is never true."""
     planes = model.planes(n, 9, "spread")
-    for name in ("stop", "rate", "a", "until", "wall", "x"):
+    for name in ("stop", "rate", "a", "t_end", "wall", "x"):
         if isinstance(planes.get(name), np.ndarray) and planes[name].dtype.kind == "f" and planes[name].ndim == 1:
             planes[name][::3] = np.nan
             return planes

@@ -76,14 +76,12 @@ def test_another_thread_keeps_its_speed(form: str) -> None:
 
     eagle.set_num_threads(1)
     model = MODELS[form]
-    planes = model.planes(20_000, 3, "never")
-    began = time.perf_counter()
-    eagle.run_until_done(model.plan, max_steps=50, **copied(planes))
-    cap = max(1, round(50 * 0.1 / (time.perf_counter() - began)))
-    run = eagle.until_done(model.plan, max_steps=cap, **planes)
-    began = time.perf_counter()
-    hashlib.sha256(bytes(10**6))
-    zeros = bytes(round(10**6 * 0.1 / (time.perf_counter() - began)))
+    planes, cap, taken = model.planes(20_000, 3, "never"), 16, 0.0
+    while taken < 0.1:
+        cap *= 2
+        run = eagle.until_done(model.plan, max_steps=cap, **planes)
+        taken = seconds(run.run)
+    zeros = bytes(round(10**7 * taken / seconds(lambda: hashlib.sha256(bytes(10**7)))))
     thread = threading.Thread(target=work)
     thread.start()
     try:
@@ -151,6 +149,12 @@ def test_two_runs_overlap_in_time() -> None:
         stop_until(first, thread)
     assert_same(planes, second.terminated, Serial(MODELS["integer planes"],
                                                   MODELS["integer planes"].planes(500, 3, "spread")).run(HUGE))
+
+
+def seconds(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
 
 
 def stop_until(run: Any, thread: threading.Thread) -> None:

@@ -384,11 +384,12 @@ typedef struct eagle_step_plane { /* no struct_size */
     uint32_t slot;
     uint32_t elem_bytes; /* 1, 2, 4 or 8 */
     uint32_t components;
-    uint32_t flags; /* EAGLE_STEP_MIRROR, EAGLE_STEP_WRITES */
+    uint32_t flags; /* EAGLE_STEP_MIRROR, EAGLE_STEP_WRITES, EAGLE_STEP_GUARD */
 } eagle_step_plane;
 
 #define EAGLE_STEP_MIRROR 1u
 #define EAGLE_STEP_WRITES 2u
+#define EAGLE_STEP_GUARD 4u /* uint8_t: samples where it is set take no steps */
 
 /* Now and then on the calling thread, with samples finished and steps taken so far; not 0 ends the run. */
 typedef int32_t (*eagle_step_poll)(void *ctx, int64_t finished, int64_t steps);

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Self
 

@@ -19,6 +19,7 @@ struct Plane {
     std::size_t components;
     bool mirror;  ///< its box is a GRefMirror
     bool writes;
+    bool guards;  ///< bytes: samples where one is set take no steps
 };
 
 /// One component of a plane.
@@ -47,6 +48,7 @@ struct Batch {
 
     std::vector<Row> rows;  ///< of the planes, in order
     std::uint8_t* finished = nullptr;
+    std::vector<const std::uint8_t*> guards;
 
     bool fused() const { return unit == 0; }
     bool mapped() const { return map != kNone; }
@@ -54,15 +56,26 @@ struct Batch {
     /// Finds rows and mask in the boxes, once the fields above are set.
     void findRows() {
         rows.clear();
+        guards.clear();
         for (const Plane& plane : planes) {
             plugin::GRefMirror box{};
             std::memcpy(&box, params[plane.slot], plane.mirror ? sizeof box : sizeof(void*));
+            if (plane.guards) guards.push_back(static_cast<const std::uint8_t*>(box.data));
             for (std::size_t c = 0; c < plane.components; ++c) {
                 rows.push_back(
                     {static_cast<char*>(box.data) + c * box.compStride * plane.bytes, plane.bytes, plane.writes});
             }
         }
         std::memcpy(&finished, params[mask], sizeof finished);
+    }
+
+    /// The bytes of samples [first, first + n) that are set where one takes no steps; in `room` where several tell.
+    const std::uint8_t* idle(std::int64_t first, std::int64_t n, std::uint8_t* room) const {
+        if (guards.empty()) return finished + first;
+        std::memcpy(room, finished + first, static_cast<std::size_t>(n));
+        for (const std::uint8_t* guard : guards)
+            for (std::int64_t i = 0; i < n; ++i) room[i] |= guard[first + i];
+        return room;
     }
 };
 

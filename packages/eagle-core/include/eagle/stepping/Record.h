@@ -90,6 +90,9 @@ private:
             to += pitch_ * row.bytes;
         }
         std::memcpy(to, mask + group.first, static_cast<std::size_t>(group.span));
+        for (std::size_t r = 0, i = 0; i < batch_.planes.size(); r += batch_.planes[i++].components)
+            if (batch_.planes[i].guards)
+                for (std::int64_t j = 0; j < group.span; ++j) to[j] |= rows[r].data[group.first + j];
     }
 
     void make(Scratch::Piece& piece) {

@@ -34,7 +34,8 @@ public:
           probing_(batch_),
           record_(run, probing_),
           picked_(static_cast<std::size_t>(std::max(layout_.capacity, run.block))),
-          moves_(picked_.size()) {
+          moves_(picked_.size()),
+          idle_(static_cast<std::size_t>(run.block)) {
         if (batch_.mapped()) {
             identity_.resize(static_cast<std::size_t>(layout_.capacity));
             std::iota(identity_.begin(), identity_.end(), 0);
@@ -149,28 +150,32 @@ private:
     // ---- blocks
 
     void runBlock(std::int64_t first, std::int64_t n) {
-        std::int64_t live = positions<false>(batch_.finished + first, n, picked_.data());
-        tally_.add(n - live, 0);
+        const std::int64_t live = alive(first, n, picked_);
+        tally_.add(n - positions<false>(batch_.finished + first, n, moves_.data()), 0);
         Group group{here_, first, n, batch_.samples, first, n, 0, live};
-        while (live > 0 && group.age < batch_.cap && !stopped()) {
-            if (batch_.movable && static_cast<double>(live) < kAlive * static_cast<double>(n)) {
+        while (group.live > 0 && group.age < batch_.cap && !stopped()) {
+            if (batch_.movable && static_cast<double>(group.live) < kAlive * static_cast<double>(n))
                 return gather(first, n, group.age);
-            }
             if (batch_.mapped()) mapLive(group, first, n);
-            live = advance(group, targetOf(group.age, false), batch_.rows, batch_.finished);
+            advance(group, targetOf(group.age, false), batch_.rows, batch_.finished);
         }
+    }
+
+    /// Which samples of [first, first + n) take steps.
+    std::int64_t alive(std::int64_t first, std::int64_t n, std::vector<std::int32_t>& positions) {
+        return stepping::positions<false>(batch_.idle(first, n, idle_.data()), n, positions.data());
     }
 
     /// Lists the samples of a block that are alive.
     void mapLive(Group& group, std::int64_t first, std::int64_t n) {
         group.base = 0;
-        group.count = positions<false>(batch_.finished + first, n, map_.data());
+        group.count = alive(first, n, map_);
         for (std::int64_t i = 0; i < group.count; ++i)
             map_[static_cast<std::size_t>(i)] += static_cast<std::int32_t>(first);
     }
 
     void gather(std::int64_t first, std::int64_t n, std::int64_t age) {
-        const std::int64_t live = positions<false>(batch_.finished + first, n, picked_.data());
+        const std::int64_t live = alive(first, n, picked_);
         for (std::int64_t done = 0; done < live;) {
             Lanes& lanes = withRoom(age);
             const std::int64_t now = std::min(lanes.room(), live - done);
@@ -243,6 +248,7 @@ private:
     Arguments here_, there_, probing_;
     Record record_;
     std::vector<std::int32_t> picked_, moves_;
+    std::vector<std::uint8_t> idle_;
     std::vector<std::int32_t> identity_, map_;
     std::vector<Row> laneRows_;
     std::vector<std::unique_ptr<Lanes>> lanes_;

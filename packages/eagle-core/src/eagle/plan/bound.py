@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -88,12 +89,14 @@ class BoundPlan(_core.Launches):
         """What was bound, as it was checked: for the rooms above."""
         return self._arguments
 
-    def packed(self, door: str, *, copied: bool = True) -> _core.Bound:
-        """What a launch runs. Unless `copied`, copies of sample-major planes are left to the caller."""
-        if copied or not self._arguments.copies:
+    def packed(self, door: str, instead: Mapping[str, Any] | None = None) -> _core.Bound:
+        """What a launch runs, over other arrays `instead` of some; copies of sample-major planes are the caller's to
+        make."""
+        if not instead and not self._arguments.copies:
             return self._bound
-        plan = self._plan
-        return bind(door, plan.signature, plan.kernels, self._arguments, plan.npartitions, plan.partitions or (), False)
+        plan, arguments = self._plan, self._arguments
+        arguments = replace(arguments, packed=arguments.packed | dict(instead or {}))
+        return bind(door, plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or (), False)
 
     def refuse_moved(self, door: str, bound: _core.Bound) -> None:
         """Raise BufferRefused, for the door named `door`, where a plane is no longer what was packed in `bound`."""

@@ -50,7 +50,7 @@ class Binding:
     answers: dict[str, Answer] = field(default_factory=dict)
     #: (copy, plane, whether it is written) of sample-major planes, copied in before a run, and back
     copies: tuple[tuple[Array, Array, bool], ...] = ()
-    written: tuple[Array, ...] = ()  #: what a step changes, as the kernels take it
+    written: dict[str, Array] = field(default_factory=dict)  #: what a step changes, as the kernels take it
 
     @property
     def bounds(self) -> tuple[BoundPlan, ...]:
@@ -115,8 +115,8 @@ def bind_step(door: str, model: Model, layout: str | None, planes: Mapping[str, 
                if slot.writes and not slot.is_word and name in bound.arguments.packed}
     shown = mask if first.arguments.one else results[model.mask] if model.mask not in answers else \
         answers[model.mask].array
-    return Binding(tuple((bound, bound.packed(door, copied=False)) for bound in ordered), n, first.arguments.one, mask,
-                   shown, results, answers, tuple(copies.values()), tuple(written.values()))
+    return Binding(tuple((bound, bound.packed(door)) for bound in ordered), n, first.arguments.one, mask,
+                   shown, results, answers, tuple(copies.values()), written)
 
 
 def _check_written(door: str, slot: Slot, plane: Array) -> None:

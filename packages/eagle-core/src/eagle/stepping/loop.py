@@ -7,11 +7,14 @@ It serves steps with nodes, where Python is called in every step anyway, and wha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eagle import backends
+
+if TYPE_CHECKING:
+    from eagle.stepping.herd import Herd
 
 __all__ = ["Loop"]
 
@@ -23,16 +26,18 @@ class Loop:
 
     A launch takes `k` steps; 0: those that `word` says, several where `fused`, else one. `written` are the arrays the
     calls change: what a fused launch finishes too early is taken back and stepped again, to know the steps it took.
+    `herd`, where the calls launch over an active set, is what keeps that.
     """
 
     def __init__(self, calls: Sequence[Callable[[], object]], n: int, counter: Array, k: int, word: Array | None,
-                 fused: bool, steps_max: int, written: Sequence[Array]) -> None:
+                 fused: bool, steps_max: int, written: Sequence[Array], herd: Herd | None = None) -> None:
         self._calls, self._n, self._counter, self._k, self._word = tuple(calls), n, counter, k, word
         self._fused = fused and word is not None
         self._most = max(steps_max, 2)
         self._written = tuple(written) if self._fused else ()
         self._before = tuple(np.empty_like(array) for array in self._written)
         self._after = tuple(np.empty_like(array) for array in self._written)
+        self._herd = herd
         self._stopped = False
 
     def run(self, max_steps: int, threads: int,
@@ -54,10 +59,21 @@ class Loop:
         self._stopped = True
 
     def _run(self, max_steps: int, progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
-        counter, n = self._counter, self._n
-        launches = steps = 0
+        herd = self._herd
+        if herd is None:
+            return self._steps(max_steps, progress)
+        herd.begin()
+        try:
+            return self._steps(max_steps, progress)
+        finally:
+            herd.end()
+
+    def _steps(self, max_steps: int, progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
+        counter, n, herd = self._counter, self._n, self._herd
+        launches = steps = mapped = 0
         exact = True
         while steps < max_steps and counter[0] < n and not self._stopped:
+            mapped += n if herd is None else herd.live
             if self._fused and max_steps > 1:
                 taken, exact = self._fused_launch(max_steps - steps)
             else:
@@ -66,9 +82,11 @@ class Loop:
                 exact = taken == 1 or int(counter[0]) < n
             launches += 1
             steps += taken
+            if herd is not None:
+                herd.follow(int(counter[0]))
             if progress is not None:
                 progress(int(counter[0]), steps)
-        return launches, steps, exact, launches * n, self._stopped
+        return launches, steps, exact, mapped, self._stopped
 
     def _launch(self, word: int) -> None:
         if self._word is not None:

@@ -19,7 +19,7 @@ from eagle.plan.values import NUMBER, TO_HOST, number_plane
 from eagle.stepping.calling import Calling
 from eagle.stepping.model import Kernel, Model
 
-__all__ = ["complete"]
+__all__ = ["complete", "read_planes"]
 
 
 def complete(door: str, model: Model, calling: Calling, given: Mapping[str, Any], layout: str | None) -> dict[str, Any]:
@@ -57,6 +57,12 @@ def _refuse_devices(door: str, calling: Calling, planes: Mapping[str, Any]) -> N
     if residency(arrays, door=door, what=calling.kernels) == "device":
         raise ValueError(refusal(door, calling.kernels, "planes on a device", "planes on the host: this version steps "
                                  "nothing on a device", TO_HOST))
+
+
+def read_planes(door: str, model: Model, given: Mapping[str, Any], layout: str | None) -> dict[str, Reading]:
+    """How the arrays that have a column a sample are read."""
+    plain, axes = unmarked(door, given)
+    return _readings(door, model, plain, axes, layout)
 
 
 def _readings(door: str, model: Model, plain: Mapping[str, Any], axes: Mapping[str, str],

@@ -87,6 +87,11 @@ class Model:
         return reach(self.kernels[0].signature) if len(self.items) == 1 else Reach.BATCH
 
     @cached_property
+    def holds(self) -> bool:
+        """Whether a sample may be held by another mask than the finish mask."""
+        return len({name for kernel in self.kernels for name in kernel.masks}) > 1
+
+    @cached_property
     def step_ops(self) -> int:
         """The operations of one step; 0: not known."""
         return getattr(self.kernels[0].plugin, "step_ops", None) or 0

@@ -110,8 +110,9 @@ class Quick:
         return tuple(bounds) if len(bounds) == 1 or _core.Bound.alike(tuple(bounds)) else None
 
     def _written(self, bounds: tuple[_core.Bound, ...]) -> tuple[np.ndarray[Any, Any], ...]:
-        return tuple(plane for entry, bound in zip(self._entries, bounds, strict=True)
-                     for plane in map(bound.planes().__getitem__, entry.writes) if plane is not None)
+        """What a step changes."""
+        planes = [(entry, bound.planes()) for entry, bound in zip(self._entries, bounds, strict=True)]
+        return tuple(plane for entry, found in planes for i in entry.writes if (plane := found[i]) is not None)
 
 
 def _fits(signature: Signature) -> bool:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-__all__ = ["RunReport"]
+__all__ = ["RunReport", "new_report"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunReport:
     """What one run did. A value: frozen, compared by its fields, copied and pickled.
 
@@ -34,3 +34,14 @@ class RunReport:
     dispatch: dict[str, tuple[Any, ...]] | None = None  #: {group: (policy, samples by branch, predicted gain)}
     class_sorts: int = 0
     mapped: int = 0
+
+
+_USUAL = {one.name: one.default for one in fields(RunReport) if one.default is not MISSING}
+
+
+def new_report(**values: Any) -> RunReport:
+    """A report of `values`, all that have no default and ``launches_by_k`` among them; quick, as runs are."""
+    report = object.__new__(RunReport)
+    report.__dict__.update(_USUAL)
+    report.__dict__.update(values)
+    return report

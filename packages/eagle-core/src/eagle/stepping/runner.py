@@ -12,7 +12,9 @@ from eagle import _core
 from eagle.errors import refusal, shown
 from eagle.nodes import RepeatWhile, SkipGuard
 from eagle.plan import AutoPlan, BoundPlan, Plan
+from eagle.stepping.active_set import ActiveSet
 from eagle.stepping.binding import bind_step
+from eagle.stepping.herd import Herd, make_herd
 from eagle.stepping.model import (
     Model,
     read_cap,
@@ -23,7 +25,7 @@ from eagle.stepping.model import (
     refuse_reserved,
 )
 from eagle.stepping.progress import Bar, Progress, read_progress
-from eagle.stepping.report import RunReport
+from eagle.stepping.report import RunReport, new_report
 from eagle.stepping.steps import Engine
 
 __all__ = ["POLICIES", "Runner", "make_report", "make_runner", "run_until_done", "until_done"]
@@ -38,22 +40,26 @@ class Runner:
     Planes and mask stay the caller's between runs, who may edit both. One run at a time: another one raises Busy.
     """
 
-    def __init__(self, door: str, model: Model, max_steps: int, every: int | None, layout: str | None,
-                 progress: Progress | None, planes: Mapping[str, Any]) -> None:
+    def __init__(self, door: str, model: Model, max_steps: int, every: int | None, theta: float | None,
+                 layout: str | None, progress: Progress | None, planes: Mapping[str, Any]) -> None:
         single = len(model.items) == 1
-        self._model, self._max_steps, self._every, self._progress = model, max_steps, every, progress
+        self._model, self._max_steps, self._progress = model, max_steps, progress
         self._counter = np.zeros(1, np.uint32)
         self._word = np.ones(1, np.int64) if single and model.auto else None
         self._binding = binding = bind_step(door, model, layout, planes, self._counter, self._word)
+        self._every, self._door = every, door
+        self._herd = make_herd(door, model, binding, theta, every) if theta is not None else None
+        self._moves = self._herd is not None and self._herd.moves
+        self._stale = True  # whether the active set has not seen the mask as it is
         self._engine = Engine(door, model, binding.packed, binding.n, self._counter, self._word,
-                              lambda: binding.written)
+                              lambda: tuple(binding.written.values()), self._over_herd if model.compacting else None)
         self._bytes = binding.mask.view(np.uint8)
         self._turns = _core.Turns("Runner")
         self._host_policy = "auto"
         self._host_threads: int | None = None
         self._last: RunReport | None = None
         self._before = 0
-        self._ran = (0, True, 0)  # steps, whether exact, visits of samples
+        self._ran = (0, True, 0, 0, 0)  # steps, whether exact, visits of samples, compactions, reorders
         self._tell = None if progress is None else self._told
         self._said: tuple[int, int] | None = None
         all_done = SkipGuard(self._counter, 0, np.array([binding.n], np.uint32), 0)
@@ -83,8 +89,15 @@ class Runner:
         return self._counter
 
     @property
-    def active(self) -> None:
-        """The active set of a compacting kernel; None without one."""
+    def active(self) -> ActiveSet | None:
+        """The active set of a compacting kernel, which says who is live; None without one."""
+        if not self._model.compacting:
+            return None
+        herd = self._keep_herd()
+        if self._stale:
+            herd.active.rebuild()
+            self._stale = False
+        return herd.active
 
     @property
     def steps_per_launch(self) -> int | str:
@@ -176,6 +189,15 @@ class Runner:
         rate = (last.finished - self._before) / last.steps if last is not None and last.steps else 0.0
         return {"block": None, "grid": None, "chunk": None, "fill": fill, "rate": rate, "k": self._model.steps}
 
+    def _keep_herd(self) -> Herd:
+        if self._herd is None:
+            self._herd = make_herd(self._door, self._model, self._binding, None, self._every)
+        return self._herd
+
+    def _over_herd(self) -> tuple[Herd, tuple[_core.Bound, ...]]:
+        herd = self._keep_herd()
+        return herd, herd.packed(self._door, self._binding)
+
     # ---- what it does ------------------------------------------------------------------------------------------------
 
     def run(self) -> RunReport:
@@ -183,7 +205,7 @@ class Runner:
         are now.
 
         Raises Busy beside another call on this runner, BufferRefused for a plane that moved since it was bound,
-        KeyboardInterrupt with every plane at a step boundary, and what a node of the step or a function for
+        KeyboardInterrupt with every sample between two steps, and what a node of the step or a function for
         ``progress=`` raises; the runner can go on behind each.
         """
         return self.run_for("Runner.run")
@@ -195,25 +217,30 @@ class Runner:
             for bound, packed in binding.pairs:
                 bound.refuse_moved(door, packed)
             counter[0] = self._before = int(np.count_nonzero(self._bytes))
-            self._ran = (0, True, 0)
+            self._ran = (0, True, 0, 0, 0)
             self._loop()
-            self._last = report = make_report(self._model, n, int(counter[0]), *self._ran)
+            steps, exact, mapped, compactions, reorders = self._ran
+            report = make_report(self._model, n, int(counter[0]), steps, exact, mapped, compactions, reorders)
+            self._last = report
             return report
 
     def _step_all(self) -> None:
         """One call of the engine."""
-        binding, progress = self._binding, self._tell
+        binding, progress, herd, self._stale = self._binding, self._tell, self._herd, True
+        if herd is not None:
+            herd.compactions = herd.reorders = 0
         if binding.copies:
             binding.begin()
         try:
             _, steps, exact, mapped, _ = self._engine.run(self._max_steps, self._host_threads or 0,
-                                                          self._host_policy == "auto", progress)
+                                                          self._host_policy == "auto" and not self._moves, progress)
         finally:
             if binding.copies:
                 binding.end()
             if isinstance(self._progress, Bar):
                 self._progress.close(int(self._counter[0]))
-        self._ran = (steps, exact, mapped)
+        herd = self._herd  # made by now, where the loop kept one
+        self._ran = (steps, exact, mapped, herd.compactions if herd else 0, herd.reorders if herd else 0)
         if progress is not None and self._said != (now := (int(self._counter[0]), steps)):
             progress(*now)
 
@@ -223,13 +250,16 @@ class Runner:
         return self._progress(done, self._binding.n, steps)
 
     def stop(self) -> None:
-        """From any thread: let :meth:`run` return at its next round, with ``done`` false and every plane at a step
-        boundary. The next run goes on. Without a run it does nothing."""
+        """From any thread: let :meth:`run` return at its next round, with ``done`` false and every sample between
+        two steps. The next run goes on. Without a run it does nothing."""
         self._engine.stop()
 
     def reset(self) -> None:
-        """Clear mask and counter; the state keeps its values. Raises Busy beside a run."""
+        """Clear mask and counter, and let all samples live in the active set; the state keeps its values. Raises Busy
+        beside a run."""
         with self._turns("reset"):
+            if self._herd is not None:
+                self._herd.active.reset()
             self._bytes.fill(0)
             self._counter.fill(0)
 
@@ -248,14 +278,17 @@ class Runner:
         model = self._model
         most = f", steps_max={model.steps_max}" if model.auto else ""
         return (f"Runner(host, n={self.n}, steps_per_launch={model.steps!r}{most}, every={self.every}, "
-                f"launches_per_compaction={self.launches_per_compaction}, active={self.active is not None})")
+                f"launches_per_compaction={self.launches_per_compaction}, active={self._model.compacting})")
 
 
-def make_report(model: Model, n: int, finished: int, steps: int, exact: bool, mapped: int) -> RunReport:
+def make_report(model: Model, n: int, finished: int, steps: int, exact: bool, mapped: int, compactions: int = 0,
+                reorders: int = 0) -> RunReport:
     """The report of a run that took `steps`."""
     k = model.steps
     by_k = {} if not steps else {steps: 1} if k == "auto" else {int(k): -(-steps // int(k))}
-    return RunReport(n, finished, finished == n, sum(by_k.values()), steps, 0, 0, 0.0, by_k, exact, mapped=mapped)
+    return new_report(n=n, finished=finished, done=finished == n, launches=sum(by_k.values()), steps=steps,
+                      compactions=compactions, reorders=reorders, build_s=0.0, launches_by_k=by_k, exact_steps=exact,
+                      mapped=mapped)
 
 
 Step = Plan | AutoPlan | list[Any] | tuple[Any, ...]
@@ -302,5 +335,5 @@ def make_runner(door: str, model: Model, *, max_steps: Any, planes: Mapping[str,
     steps = read_cap(door, max_steps)
     refuse_reserved(door, planes)
     cadence = read_every(door, model, every)
-    read_reorder(door, model, reorder)
-    return Runner(door, model, steps, cadence, layout, read_progress(door, progress), planes)
+    theta = read_reorder(door, model, reorder)
+    return Runner(door, model, steps, cadence, theta, layout, read_progress(door, progress), planes)

@@ -11,6 +11,7 @@ from eagle import _core
 from eagle.interop.frameworks import ORIGINS, Adapter, detect
 from eagle.plan.layout import unmarked
 from eagle.registry.memo import Memo
+from eagle.stepping.blocks import check_blocks, step_blocks
 from eagle.stepping.calling import Calling, read_calling
 from eagle.stepping.dispatch import read_dispatch
 from eagle.stepping.items import build_items, read_items
@@ -18,6 +19,7 @@ from eagle.stepping.making import complete
 from eagle.stepping.model import Model, read_model, refuse_options
 from eagle.stepping.progress import Progress
 from eagle.stepping.quick import Quick
+from eagle.stepping.report import RunReport
 from eagle.stepping.result import SimResult
 from eagle.stepping.runner import Runner, make_runner
 
@@ -53,7 +55,7 @@ class Simulation:
     def __init__(self, door: str, prepared: Prepared, planes: Mapping[str, Any], given: Mapping[str, Any],
                  runner: Runner) -> None:
         calling = prepared.calling
-        self._prepared, self._runner = prepared, runner
+        self._prepared, self._runner, self._planes = prepared, runner, planes
         self._turns = _core.Turns("Simulation")
         self._made = tuple(name for name in planes if name not in given)
         mask = prepared.model.mask
@@ -70,9 +72,16 @@ class Simulation:
         with self._turns("run"):
             began = perf_counter()
             report = self._runner.run_for("Simulation.run")
-            wall = perf_counter() - began
-            return SimResult({name: self._delivered(name) for name in self._names["state"]},
-                             self._delivered(self._prepared.model.mask), report, wall, self._made)
+            return self._result(report, perf_counter() - began)
+
+    def _run_blocks(self, door: str, most: int, **options: Any) -> SimResult:
+        """The first run, in at most `most` bytes; `options` are those it was made with."""
+        return self._result(*step_blocks(door, self._prepared.model, self._prepared.calling, self._planes, self._made,
+                                         self._runner, most, **options))
+
+    def _result(self, report: RunReport, wall: float) -> SimResult:
+        return SimResult({name: self._delivered(name) for name in self._names["state"]},
+                         self._delivered(self._prepared.model.mask), report, wall, self._made)
 
     def _delivered(self, name: str) -> Any:
         """A plane as the caller gets it: what eagle made is of his framework."""
@@ -177,10 +186,11 @@ def simulate(model: Any, /, *args: Any, max_steps: int, until: Any = None, every
             return result
     refuse_options(door, record=record, window=window, memory_budget=memory_budget, events=events,
                    on_no_event=on_no_event)
-    if max_memory is not None:
-        raise NotImplementedError
-    return _simulation(door, prepared, args, kwargs, max_steps=max_steps, every=every, reorder=reorder, layout=layout,
-                       progress=progress).run()
+    most = None if max_memory is None else check_blocks(door, prepared.model, max_memory)
+    made = _simulation(door, prepared, args, kwargs, max_steps=max_steps, every=every, reorder=reorder, layout=layout,
+                       progress=progress)
+    return made.run() if most is None else made._run_blocks(
+        door, most, max_steps=max_steps, every=every, reorder=reorder, layout=layout, progress=progress)
 
 
 def simulation(model: Any, /, *args: Any, max_steps: int, until: Any = None, every: int | None = None,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from eagle import _core
+from eagle.stepping.herd import Herd
 from eagle.stepping.loop import Loop
 from eagle.stepping.model import Kernel, Model
 from eagle.stepping.relocation import Reach
@@ -24,13 +25,16 @@ class Engine:
     are the same.
 
     `packed` is what each kernel of the model runs over `n` samples; `counter` and `word` are the cells they read;
-    `written` gives the arrays that a step changes.
+    `written` gives the arrays that a step changes. `herd` gives what keeps an active set beside the portable loop, and
+    what kernels run over that.
     """
 
     def __init__(self, door: str, model: Model, packed: tuple[_core.Bound, ...], n: int, counter: Array,
-                 word: Array | None, written: Callable[[], tuple[Array, ...]]) -> None:
+                 word: Array | None, written: Callable[[], tuple[Array, ...]],
+                 herd: Callable[[], tuple[Herd, tuple[_core.Bound, ...]]] | None = None) -> None:
         self._door, self._model, self._packed, self._n = door, model, packed, n
         self._counter, self._word, self._written = counter, word, written
+        self._herd = herd
         self._steps: _core.Steps | None = None
         if not model.has_nodes:
             steps = _core.Steps(packed, model.mask, 1 if model.auto else int(model.steps), model.fused,
@@ -42,9 +46,12 @@ class Engine:
             progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
         """(launches, steps, whether these are exact, visits of samples, whether it was stopped). `threads` 0: as many
         as the process uses; `native`: at the backend's own pace."""
-        if native and self._steps is not None:
-            return self._steps.run(max_steps, threads, progress)
-        return self._loop.run(max_steps, threads, progress)
+        launches, steps, exact, visits, stopped = (
+            self._steps.run(max_steps, threads, progress) if native and self._steps is not None
+            else self._loop.run(max_steps, threads, progress))
+        if exact and self._model.holds and self._counter[0] < self._n:
+            exact = False  # all that are left may be held
+        return launches, steps, exact, visits, stopped
 
     def stop(self) -> None:
         """Let a run in another thread return at its next round. It changes nothing between runs."""
@@ -55,10 +62,12 @@ class Engine:
 
     @cached_property
     def _loop(self) -> Loop:
-        model, bounds = self._model, iter(self._packed)
+        model = self._model
+        herd, packed = self._herd() if self._herd is not None else (None, self._packed)
+        bounds = iter(packed)
         calls = [_launch(self._door, next(bounds)) if isinstance(item, Kernel) else item for item in model.items]
         return Loop(calls, self._n, self._counter, 0 if model.auto else int(model.steps), self._word, model.fused,
-                    model.steps_max, self._written())
+                    model.steps_max, self._written(), herd)
 
 
 def _launch(door: str, bound: _core.Bound) -> Callable[[], object]:
