@@ -209,7 +209,7 @@ class BoundPlan(_core.Launches):
 def _check_active_set(door: str, plan: Plan, arguments: Arguments) -> None:
     """Refuse planes that the active set of a bound map would not take along."""
     slots = arguments.slots
-    maps = [name for name, slot in slots.items() if slot.use is Use.MAP]
+    maps = [name for name, slot in slots.items() if slot.use is Use.MAP and name in arguments.packed]
     if not maps:
         return
 
