@@ -195,6 +195,8 @@ def test_policy_and_threads_are_checked_when_they_are_set() -> None:
     for value, error in (("fast", ValueError), ("", ValueError), (None, TypeError), (3, TypeError)):
         with pytest.raises(error, match=r"Runner: host_policy: found .*, wanted one of \('auto', 'tiled'"):
             runner.host_policy = value
+    with pytest.raises(AttributeError):
+        runner.host_thread = 2  # type: ignore[attr-defined]
     assert (runner.host_threads, runner.host_policy) == (None, "auto")
     runner.host_threads = np.int64(2)
     before = eagle.num_threads()
