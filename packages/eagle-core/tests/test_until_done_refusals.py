@@ -54,6 +54,11 @@ SHIFTED = np.zeros(5 * 8 + 1, np.uint8)[1:].view(np.float64)
 MASK = {"terminated": np.zeros(5, bool)}
 
 
+@pytest.mark.want("3.2a")
+@pytest.mark.want("3.2b")
+@pytest.mark.want("3.2c")
+@pytest.mark.want("3.2d")
+@pytest.mark.want("3.2h")
 @pytest.mark.want("7j")
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(("given", "error", "facts"), [
@@ -92,19 +97,17 @@ MASK = {"terminated": np.zeros(5, bool)}
     pytest.param({"terminated": np.zeros(4, bool)}, ValueError, ["'terminated'", "4"], id="short mask"),
     pytest.param({"terminated": np.zeros(10, bool)[::2]}, ValueError, ["'terminated'", "contiguous"],
                  id="strided mask"),
-    pytest.param({"y": read_only(np.ones(5))}, ValueError, ["'y'", "read-only"], id="read-only state",
-                 marks=pytest.mark.want("3.2a")),
+    pytest.param({"y": read_only(np.ones(5))}, ValueError, ["'y'", "read-only"], id="read-only state"),
     pytest.param({"terminated": read_only(np.zeros(5, bool))}, ValueError, ["'terminated'", "read-only"],
-                 id="read-only mask", marks=pytest.mark.want("3.2a")),
-    pytest.param({"rate": ONE, "y": ONE}, ValueError, ["'rate'", "'y'"], id="one array",
-                 marks=pytest.mark.want("3.2b")),
+                 id="read-only mask"),
+    pytest.param({"rate": ONE, "y": ONE}, ValueError, ["'rate'", "'y'"], id="one array"),
     pytest.param({"rate": np.ones(6)[:5], "y": ONE, "hits": ONE[:5]}, ValueError, ["'hits'", "'y'"],
-                 id="two states in one array", marks=pytest.mark.want("3.2b")),
-    pytest.param({"floor": "0.1"}, TypeError, ["'floor'", "'0.1'"], id="text", marks=pytest.mark.want("3.2c")),
-    pytest.param({"floor": None}, TypeError, ["'floor'", "None"], id="None", marks=pytest.mark.want("3.2d")),
-    pytest.param({"floor": [0.1]}, TypeError, ["'floor'", "[0.1]"], id="list", marks=pytest.mark.want("3.2d")),
-    pytest.param({"floor": 1j}, TypeError, ["'floor'", "1j"], id="complex", marks=pytest.mark.want("3.2d")),
-    pytest.param({"y": SHIFTED}, ValueError, ["'y'", "8 bytes"], id="unaligned", marks=pytest.mark.want("3.2h")),
+                 id="two states in one array"),
+    pytest.param({"floor": "0.1"}, TypeError, ["'floor'", "'0.1'"], id="text"),
+    pytest.param({"floor": None}, TypeError, ["'floor'", "None"], id="None"),
+    pytest.param({"floor": [0.1]}, TypeError, ["'floor'", "[0.1]"], id="list"),
+    pytest.param({"floor": 1j}, TypeError, ["'floor'", "1j"], id="complex"),
+    pytest.param({"y": SHIFTED}, ValueError, ["'y'", "8 bytes"], id="unaligned"),
 ])
 def test_arguments(door: Any, given: dict[str, Any], error: type[Exception], facts: list[str]) -> None:
     refused(door, plan_of("decay"), planes(**given), error, facts)

@@ -133,7 +133,7 @@ def step_blocks(door: str, model: Model, calling: Calling, planes: Mapping[str, 
                 mapped + report.mapped
     finally:
         if isinstance(told, Bar):
-            told.close(done)
+            told.close()
     return make_report(model, n, done, most_steps, exact, mapped), perf_counter() - began
 
 

@@ -30,10 +30,9 @@ class Bar:
         self._bar.set_postfix_str(f"{steps} steps, {rate:.3g} steps/s", refresh=False)
         self._bar.update(done - self._bar.n)
 
-    def close(self, done: int) -> None:
-        """The run is over, with so many samples done."""
+    def close(self) -> None:
+        """The run is over."""
         if self._bar is not None:
-            self._bar.update(done - self._bar.n)
             self._bar.close()
             self._bar = None
 

@@ -40,6 +40,10 @@ class Runner:
     Planes and mask stay the caller's between runs, who may edit both. One run at a time: another one raises Busy.
     """
 
+    __slots__ = ("__weakref__", "_before", "_binding", "_bytes", "_counter", "_door", "_engine", "_every", "_herd",
+                 "_host_policy", "_host_threads", "_last", "_loop", "_max_steps", "_model", "_moves", "_progress",
+                 "_ran", "_said", "_stale", "_tell", "_turns", "_word")
+
     def __init__(self, door: str, model: Model, max_steps: int, every: int | None, theta: float | None,
                  layout: str | None, progress: Progress | None, planes: Mapping[str, Any]) -> None:
         single = len(model.items) == 1
@@ -227,22 +231,25 @@ class Runner:
     def _step_all(self) -> None:
         """One call of the engine."""
         binding, progress, herd, self._stale = self._binding, self._tell, self._herd, True
+        self._said = None
         if herd is not None:
             herd.compactions = herd.reorders = 0
         if binding.copies:
             binding.begin()
         try:
-            _, steps, exact, mapped, _ = self._engine.run(self._max_steps, self._host_threads or 0,
-                                                          self._host_policy == "auto" and not self._moves, progress)
+            try:
+                _, steps, exact, mapped, _ = self._engine.run(self._max_steps, self._host_threads or 0,
+                                                              self._host_policy == "auto" and not self._moves, progress)
+            finally:
+                if binding.copies:
+                    binding.end()
+            herd = self._herd  # made by now, where the loop kept one
+            self._ran = (steps, exact, mapped, herd.compactions if herd else 0, herd.reorders if herd else 0)
+            if progress is not None and self._said != (now := (int(self._counter[0]), steps)):
+                progress(*now)
         finally:
-            if binding.copies:
-                binding.end()
             if isinstance(self._progress, Bar):
-                self._progress.close(int(self._counter[0]))
-        herd = self._herd  # made by now, where the loop kept one
-        self._ran = (steps, exact, mapped, herd.compactions if herd else 0, herd.reorders if herd else 0)
-        if progress is not None and self._said != (now := (int(self._counter[0]), steps)):
-            progress(*now)
+                self._progress.close()
 
     def _told(self, done: int, steps: int) -> object:
         assert self._progress is not None
