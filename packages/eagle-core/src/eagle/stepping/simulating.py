@@ -179,7 +179,7 @@ def simulate(model: Any, /, *args: Any, max_steps: int, until: Any = None, every
     door = "eagle.simulate"
     prepared = _prepared(door, model, until, scalar_type, dispatch)
     if prepared.quick is not None and progress is None and layout is None and every is None and reorder is None \
-            and max_memory is None and not record and window is None and memory_budget is None \
+            and max_memory is None and record is False and window is None and memory_budget is None \
             and events == "step" and on_no_event == "raise":
         result = prepared.quick(args, dict(kwargs), max_steps)
         if result is not None:
