@@ -385,7 +385,7 @@ def test_an_exception_of_progress(form: str, policy: str) -> None:
         if calls == 3:
             raise Ours("mine")
 
-    run, planes = until_done(form, 200, cap=10**6, progress=progress)
+    run, planes = until_done(form, 200, progress=progress)
     start = copied(planes)
     run.host_policy = policy
     with pytest.raises(Ours, match="^mine$"):
@@ -393,7 +393,7 @@ def test_an_exception_of_progress(form: str, policy: str) -> None:
     assert told == [(0, 200)] * 3
     counts = assert_at_step_boundaries(start, planes)
     planes["p"][:] = 2**31 - 5
-    assert run.run().done and counts.max() < 10**6
+    assert run.run().done and counts.max() < HUGE
 
 
 def test_progress_is_told_the_truth() -> None:
