@@ -9,10 +9,11 @@ from typing import Any
 
 from bench.cells import Cell
 from bench.machine import free_memory
-from bench.workers import Pool, Worker, WorkerError
+from bench.workers import Pool, TookTooLong, Worker, WorkerError
 
 SETTLE = 0.02  # seconds between two contenders: longer than a thread team of either tool keeps spinning
 OPEN_LIMIT = 120.0  # seconds to compile the kernel, fill the arrays and calibrate
+BOUND_LIMIT = 3.0  # the same for a cell with a bound, in multiples of it
 ROUND_LIMIT = 30.0
 CELL_LIMIT = 240.0  # no new round after this many seconds
 SCALES = 0.2  # seconds: what takes longer takes in proportion to n
@@ -53,6 +54,10 @@ class Figures:
     def enough(self) -> bool:
         """Whether another round is not worth its time, or not to be had."""
         return self.error is not None or self.closed or (self.spent > ENOUGH and len(self.values) >= 3)
+
+    def estimate(self, value: float) -> None:
+        """Takes the figure of a smaller batch for its own, and no rounds."""
+        self.values, self.estimated, self.closed = [value], True, True
 
     def as_json(self) -> dict[str, Any]:
         if self.error:
@@ -150,13 +155,15 @@ def measure(pool: Pool, cell: Cell, earlier: Sequence[Measured] = ()) -> Measure
     workers = {}
     for who, contender in cell.contenders.items():
         measured.figures[who] = figures = Figures()
-        if (estimate := _hopeless(cell, who, earlier)) is not None:
-            figures.values, figures.estimated, figures.closed = [estimate], True, True
+        smaller = next((m for m in reversed(earlier) if m.cell.name == cell.name and who in m.medians), None)
+        if smaller and _hopeless(cell, who, smaller):
+            figures.estimate(smaller.medians[who])
             continue
-        with _kept(figures):
+        with _kept(figures, smaller.medians[who] if smaller and cell.bound else None):
             workers[who] = worker = pool.worker(contender.tool, contender.env)
             time.sleep(SETTLE)
-            answer = worker.ask("open", OPEN_LIMIT, name=who, job=contender.job, params=dict(contender.params),
+            limit = BOUND_LIMIT * cell.bound if cell.bound else OPEN_LIMIT
+            answer = worker.ask("open", limit, name=who, job=contender.job, params=dict(contender.params),
                                 target=cell.target)
             figures.calls, figures.steps = answer["calls"], answer["steps"]
             if contender.compared:
@@ -171,16 +178,15 @@ def measure(pool: Pool, cell: Cell, earlier: Sequence[Measured] = ()) -> Measure
     return measured
 
 
-def _hopeless(cell: Cell, who: str, earlier: Sequence[Measured]) -> float | None:
-    """The figure of the next smaller batch, if at that speed a batch takes longer than the cell's bound."""
-    smaller = [m for m in earlier if m.cell.name == cell.name and who in m.medians]
-    if cell.bound is None or not smaller:
-        return None
-    last = smaller[-1]
-    steps = next((figures.steps for figures in last.figures.values() if figures.steps), 0.0)
-    took = last.medians[who] * steps
-    grows = took > SCALES and took * (cell.n or 1) / (last.cell.n or 1) > cell.bound
-    return last.medians[who] if grows else None
+def _hopeless(cell: Cell, who: str, smaller: Measured) -> bool:
+    """Whether a contender, at its speed on a smaller batch, takes longer than the cell's bound."""
+    if cell.bound is None:
+        return False
+    if smaller.figures[who].estimated:
+        return True
+    steps = next((figures.steps for figures in smaller.figures.values() if figures.steps), 0.0)
+    took = smaller.medians[who] * steps
+    return took > SCALES and took * (cell.n or 1) / (smaller.cell.n or 1) > cell.bound
 
 
 def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -209,15 +215,17 @@ def _rounds(cell: Cell, figures: Mapping[str, Figures], workers: Mapping[str, Wo
 
 
 class _kept:
-    """Keeps a worker's error as the contender's figure."""
+    """Keeps a worker's error as the contender's figure; where it took too long, its figure of a smaller n, if any."""
 
-    def __init__(self, figures: Figures) -> None:
+    def __init__(self, figures: Figures, smaller: float | None = None) -> None:
         self._figures = figures
+        self._smaller = smaller
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, WorkerError):
+        if isinstance(error, TookTooLong) and self._smaller is not None:
+            self._figures.estimate(self._smaller)
+        elif isinstance(error, WorkerError):
             self._figures.error = str(error)
-            return True
-        return False
+        return isinstance(error, WorkerError)

@@ -35,6 +35,12 @@ def draw(folder: Path) -> None:
             _figure(folder / f"{SUITE}-{model}.svg", model, found)
 
 
+def shown() -> str:
+    """The pictures in Markdown."""
+    return "\n\n".join(f"![{title}: steps a second against samples, a panel for each mix]({SUITE}-{model}.svg)"
+                       for model, title in MODELS.items())
+
+
 def _series(cells: list[dict[str, Any]], name: str) -> dict[str, list[tuple[int, float]]]:
     """Steps a second against n for each contender; what was not run is left out."""
     series: dict[str, list[tuple[int, float]]] = {}
@@ -67,8 +73,8 @@ def _figure(file: Path, model: str, found: dict[str, dict[str, list[tuple[int, f
             panel.set(xscale="log", yscale="log")
             panel.grid(alpha=0.3, linewidth=0.6)
             panel.yaxis.set_major_locator(LogLocator(10, numticks=12))
-            panel.yaxis.set_major_formatter(FuncFormatter(_steps))
-            panel.xaxis.set_major_formatter(FuncFormatter(_samples))
+            panel.yaxis.set_major_formatter(FuncFormatter(_short))
+            panel.xaxis.set_major_formatter(FuncFormatter(_short))
             panel.minorticks_off()
             panel.tick_params(labelbottom=True, labelleft=True)
         for panel in grid[:, 0]:
@@ -86,15 +92,11 @@ def _figure(file: Path, model: str, found: dict[str, dict[str, list[tuple[int, f
         pyplot.close(figure)
 
 
-def _steps(value: float, _: object = None) -> str:
-    for scale, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+def _short(value: float, _: object = None) -> str:
+    for scale, name in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if value >= scale:
-            return f"{value / scale:g} {name}"
+            return f"{value / scale:g}{name}"
     return f"{value:g}"
-
-
-def _samples(value: float, _: object = None) -> str:
-    return f"{value:,.0f}"
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def notes(results: Sequence[Measured]) -> list[str]:
     if near:
         found.append(f"All tools' results are the same but for rounding in {sum(near)} of {len(near)} cells.")
     bounds = {result.cell.bound for result in results for figures in result.figures.values() if figures.estimated}
-    found += [f"(in brackets): not run, it would take more than {bound:g} s; the speed is that of the next smaller n."
+    found += [f"(in brackets): not run, or ended, as it takes more than {bound:g} s; the speed is that of a smaller n."
               for bound in bounds]
     return found
 

@@ -17,6 +17,10 @@ class WorkerError(Exception):
     """What a worker said went wrong, or how it ended."""
 
 
+class TookTooLong(WorkerError):
+    """It was ended because of that."""
+
+
 class Worker:
     """One process of a tool."""
 
@@ -58,7 +62,9 @@ class Worker:
             timer.cancel()
         if not line:
             status = self._process.wait()
-            raise WorkerError(f"took longer than {limit:g} s" if expired.is_set() else f"ended with status {status}")
+            if expired.is_set():
+                raise TookTooLong(f"took longer than {limit:g} s")
+            raise WorkerError(f"ended with status {status}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise WorkerError(answer["error"])

@@ -8,7 +8,12 @@ from steppers.inputs import STATE, batch
 
 
 class Batch:
-    """A batch that `step()` steps until each sample is done, in place; `reset()` brings its first state back."""
+    """A batch that `step()` steps until each sample is done, in place; `reset()` brings its first state back.
+
+    `exact` says whether every tool with such a batch gives the same bits.
+    """
+
+    exact = False
 
     def __init__(self, model: str, mix: str, n: int) -> None:
         self.given = batch(model, mix, n)

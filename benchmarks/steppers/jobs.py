@@ -32,7 +32,7 @@ class Stepping(Timed):
 
     def __init__(self, by: str, **what: Any) -> None:
         self.batch = stepper(by, **what)
-        self.exact = by == "eagle"  # the same kernel for both
+        self.exact = self.batch.exact
         self.first = timed(self.batch)
         self.found = self.batch.result()
         self.steps = self.taken = float(self.found["k"].sum())

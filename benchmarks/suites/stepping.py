@@ -1,11 +1,12 @@
 """Stepping every sample until it is done: three models, five mixes of stop times, from one sample to a million."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from bench import plot, rates
 from bench.cells import Cell, Contender, Goal, threads, times
-from bench.plot import draw as draw
-from bench.rates import body as body
+from bench.measure import Measured
 
 OTHERS = ("numba", "jax", "torch")
 MODELS = ("osc", "table", "orbit")
@@ -81,3 +82,12 @@ def cells(quick: bool) -> list[Cell]:
         *(beyond(n) for n in sizes),
     ]
     return [replace(cell, rounds=3) for cell in found] if quick else found
+
+
+def body(results: Sequence[Measured]) -> str:
+    """Pictures, goals and rates."""
+    return f"{plot.shown()}\n\n{rates.body(results)}"
+
+
+def draw(folder: Path) -> None:
+    plot.draw(folder)

@@ -172,6 +172,16 @@ def test_reset_of_a_permuted_set_restores_sample_order_first() -> None:
     np.testing.assert_array_equal(active.map, np.arange(5000))
 
 
+@pytest.mark.parametrize(("n", "rows"), [(0, 2), (0, 0), (5000, 0)])
+def test_nothing_to_move_moves_and_comes_back(n: int, rows: int) -> None:
+    mask, classes = np.zeros(n, bool), np.zeros(n, np.uint8)
+    active = eagle.ActiveSet(mask, reorder=True, classes=2, class_plane=classes).own(np.zeros((rows, n)))
+    active.prepare_compaction()
+    assert active.class_sort() and active.class_sort(within_live=True)
+    active.restore()
+    assert (active.permuted, active.live, active.bytes_per_sample()) == (False, n, 2 + 8 * rows)
+
+
 def classes_of(n: int, classes: int, **options: Any) -> tuple[eagle.ActiveSet, Array, Array]:
     mask, class_plane = np.zeros(n, bool), np.random.default_rng(2).integers(0, classes, n).astype(np.uint8)
     return eagle.ActiveSet(mask, reorder=0.5, classes=classes, class_plane=class_plane, **options), mask, class_plane

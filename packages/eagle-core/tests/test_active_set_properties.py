@@ -14,7 +14,7 @@ import eagle
 
 Array = np.ndarray[Any, Any]
 
-SIZES = st.one_of(st.integers(0, 300), st.sampled_from([4095, 4096, 4097, 4128, 16_383, 16_385, 40_000]))
+SIZES = st.one_of(st.integers(0, 300), st.sampled_from([0, 1, 4095, 4096, 4097, 4128, 16_383, 16_385, 40_000]))
 SHARES = st.sampled_from([0.0, 0.01, 0.1, 0.3, 0.7, 0.97, 1.0])
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -144,3 +144,33 @@ def test_the_step_is_a_tuple_of_bound_plans() -> None:
     assert isinstance(runner.step, tuple) and [bound.n for bound in runner.step] == [5, 5]
     assert (runner.steps_per_launch, runner.auto, runner.fused_steps, runner.policy) == (1, False, None, None)
     assert all(isinstance(bound, eagle.BoundPlan) for bound in runner.step)
+
+
+def test_a_node_that_moves_a_plane_ends_the_run() -> None:
+    given = planes()
+
+    def grow() -> None:
+        given["y"].flags.writeable = False
+
+    runner = eagle.until_done([plan_of("decay_one"), eagle.opaque(grow)], max_steps=100, **given)
+    with pytest.raises(eagle.BufferRefused, match="plane 'y': found an array that moved in the middle of a run"):
+        runner.run()
+    assert given["hits"].tolist() == [1.0] * 5
+    with pytest.raises(eagle.BufferRefused, match="^Runner.run: Mutable 'y'"):
+        runner.run()
+
+
+@pytest.mark.parametrize("options", [{}, {"reorder": 0.75}])
+def test_several_kernels_over_an_active_set(options: dict[str, Any]) -> None:
+    n = 5000
+    rate = np.where(np.arange(n) % 10, 0.3, 0.95)
+    given = {"rate": rate, "floor": 0.1, "y": np.ones(n), "hits": np.zeros(n), "ticks": np.zeros(n)}
+    report = eagle.run_until_done([plan_of("decay_active_one"), plan_of("ticking")], max_steps=90, **options, **given)
+    y, hits, steps = np.ones(n), np.zeros(n), 0
+    while (live := y >= 0.1).any():
+        y[live] = y[live] * rate[live]
+        hits[live] += 1.0
+        steps += 1
+    assert (given["y"] == y).all() and (given["hits"] == hits).all() and given["ticks"].tolist() == [steps] * n
+    assert (report.steps, report.launches_by_k) == (steps, {1: steps})
+    assert (report.reorders > 0) == bool(options)

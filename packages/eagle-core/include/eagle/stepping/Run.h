@@ -77,11 +77,9 @@ public:
     }
 
     /// On the caller's thread: asks whether to go on, where it is time to.
-    void ask() {
+    void ask(std::chrono::steady_clock::time_point now) {
         if (team_) team_->wakeIfLong();
-        if (!poll_ || stop.load(std::memory_order_relaxed)) return;
-        const Clock::time_point now = Clock::now();
-        if (now - asked_ < kInterval) return;
+        if (!poll_ || stop.load(std::memory_order_relaxed) || now - asked_ < kInterval) return;
         std::int64_t finished = 0, steps = 0;
         for (int i = 0; i < participants_; ++i) {
             finished += tallies_[i].finished.load(std::memory_order_relaxed);

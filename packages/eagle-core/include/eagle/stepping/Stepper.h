@@ -73,11 +73,10 @@ public:
 
 private:
     using Clock = std::chrono::steady_clock;
-    static constexpr std::int64_t kLanes = 1024, kFull = 512;
-    static constexpr std::int64_t kLongest = std::int64_t{1} << 20;
+    static constexpr std::int64_t kLanes = 1024, kFull = 512, kYoung = 4;
     static constexpr std::size_t kMostBytes = std::size_t{256} << 10, kMostLanes = 48;
     static constexpr double kAlive = 0.8;  ///< of a block, to go on with it where it lies
-    static constexpr std::chrono::milliseconds kLongCall{10};
+    static constexpr double kLongCall = 10e6, kBetweenLooks = 30e3, kLeastCost = 0.01;  // ns
 
     static std::int64_t capacityOf(const Batch& batch) {
         std::size_t bytes = 9;
@@ -99,15 +98,13 @@ private:
         std::int64_t before = begin;
         while (group.age < target && group.live > 0 && !stopped()) {
             before = group.age;
-            const std::int64_t word = wordOf(target - group.age);
-            const auto start = Clock::now();
+            const std::int64_t word = wordOf(target - group.age, group.count);
             const std::int64_t died = group.arguments.call(word, group.base, group.count, group.samples);
-            watch(Clock::now() - start, word);
+            tally_.visits += group.count;
+            tally_.add(died, word * group.live);
             group.live -= died;
             group.age += word;
-            tally_.visits += group.count;
-            tally_.add(died, word * (group.live + died));
-            if (self_ == 0) run_.ask();
+            pace(word * group.count);
         }
         if (group.age > begin) {
             ages_.learn(begin, group.age - begin, live, live - group.live);
@@ -125,15 +122,23 @@ private:
         return group.live;
     }
 
-    std::int64_t wordOf(std::int64_t left) const {
+    /// The steps of a call that has so many left: a call that takes long could not be interrupted.
+    std::int64_t wordOf(std::int64_t left, std::int64_t count) const {
         if (!batch_.fused()) return batch_.unit;
-        return left <= limit_ + 1 ? left : limit_;
+        const double most = std::max(kLongCall / (cost_ * static_cast<double>(count)), 2.0);
+        return static_cast<double>(left) <= most + 1 ? left : static_cast<std::int64_t>(most);
     }
 
-    /// Keeps calls short enough to be interrupted between them.
-    void watch(Clock::duration took, std::int64_t word) {
-        if (took > kLongCall) limit_ = std::max<std::int64_t>(word / 2, 2);
-        if (took < kLongCall / 4 && word >= limit_) limit_ = std::min(2 * limit_, kLongest);
+    /// After steps of samples: looks at the clock now and then, and on the caller's thread asks whether to go on.
+    void pace(std::int64_t steps) {
+        paced_ += steps;
+        if (static_cast<double>(paced_) * cost_ < kBetweenLooks) return;
+        const auto now = Clock::now();
+        const std::chrono::duration<double, std::nano> took = now - looked_;
+        cost_ = std::max(took.count() / static_cast<double>(paced_), kLeastCost);
+        looked_ = now;
+        paced_ = 0;
+        if (self_ == 0) run_.ask(now);
     }
 
     /// The age to step a group to.
@@ -154,12 +159,16 @@ private:
         tally_.add(n - positions<false>(batch_.finished + first, n, moves_.data()), 0);
         Group group{here_, first, n, batch_.samples, first, n, 0, live};
         while (group.live > 0 && group.age < batch_.cap && !stopped()) {
-            if (batch_.movable && static_cast<double>(group.live) < kAlive * static_cast<double>(n))
+            if (batch_.movable && static_cast<double>(group.live) < aliveInPlace(group.age) * static_cast<double>(n))
                 return gather(first, n, group.age);
             if (batch_.mapped()) mapLive(group, first, n);
             advance(group, targetOf(group.age, false), batch_.rows, batch_.finished);
         }
     }
+
+    /// The share of a block that has to be alive to go on with it where it lies. An entry that takes one step a call
+    /// reads and writes every plane for it: that is fastest in lanes, which share no cache sets.
+    double aliveInPlace(std::int64_t age) const { return !batch_.fused() && age >= kYoung ? 2 : kAlive; }
 
     /// Which samples of [first, first + n) take steps.
     std::int64_t alive(std::int64_t first, std::int64_t n, std::vector<std::int32_t>& positions) {
@@ -252,7 +261,9 @@ private:
     std::vector<std::int32_t> identity_, map_;
     std::vector<Row> laneRows_;
     std::vector<std::unique_ptr<Lanes>> lanes_;
-    std::int64_t limit_ = kLongest;  ///< steps of one call
+    double cost_ = 5;  ///< ns that a step of a sample takes
+    std::int64_t paced_ = 0;
+    Clock::time_point looked_ = Clock::now();
     std::int64_t first_ = 0;
     std::int64_t sure_ = 0;
 };

@@ -46,7 +46,7 @@ struct Job {
                 exec::pause();
             } else {
                 std::this_thread::sleep_for(kNap);
-                run.ask();
+                run.ask(std::chrono::steady_clock::now());
             }
         }
     }

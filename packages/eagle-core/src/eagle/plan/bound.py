@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from eagle.plan.broadcast import Broadcast
     from eagle.plan.plan import Plan
 
-__all__ = ["BoundPlan", "Route"]
+__all__ = ["BoundPlan", "Route", "lane_group"]
 
 Route = Callable[[str, dict[str, Any], str, "int | None"], "tuple[Plan, Broadcast]"]
 
@@ -206,10 +206,16 @@ class BoundPlan(_core.Launches):
             "or may no longer be written", "the array as it was bound", f"call rebind({name}=...)"))
 
 
+def lane_group(plan: Plan) -> int:
+    """The samples that live and die together, as the kernel was emitted; 1 for most."""
+    lanes = getattr(plan.signature.stages[0].plugin, "lane_space", None)
+    return int(lanes.get("group", 1) if isinstance(lanes, Mapping) else getattr(lanes, "group", 1))
+
+
 def _check_active_set(door: str, plan: Plan, arguments: Arguments) -> None:
     """Refuse planes that the active set of a bound map would not take along."""
     slots = arguments.slots
-    maps = [name for name, slot in slots.items() if slot.use is Use.MAP]
+    maps = [name for name, slot in slots.items() if slot.use is Use.MAP and name in arguments.packed]
     if not maps:
         return
 
@@ -217,7 +223,5 @@ def _check_active_set(door: str, plan: Plan, arguments: Arguments) -> None:
         array = arguments.packed[name]
         return Memory(array.ctypes.data, array.nbytes, HOST_MEMORY, 0)
 
-    lanes = getattr(plan.signature.stages[0].plugin, "lane_space", None)
-    group = lanes.get("group", 1) if isinstance(lanes, Mapping) else getattr(lanes, "group", 1)
-    check_bind(door, place(maps[0]), group, {slot.what: place(name) for name, slot in slots.items()
+    check_bind(door, place(maps[0]), lane_group(plan), {slot.what: place(name) for name, slot in slots.items()
                                              if slot.is_plane and name in arguments.packed})

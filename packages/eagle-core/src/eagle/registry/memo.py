@@ -21,6 +21,7 @@ class Memo(Generic[Value]):
     def __init__(self, most: int) -> None:
         self.most = most
         self._values: dict[Hashable, Value] = {}
+        self._youngest: Hashable = None
         self._renew_lock()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._renew_lock)
@@ -30,15 +31,19 @@ class Memo(Generic[Value]):
 
     def find(self, key: Hashable) -> Value | None:
         """The value of `key`, which is then the youngest; None when there is none."""
+        if key == self._youngest:  # nothing to move
+            return self._values.get(key)
         with self._lock:
             if key in self._values:
                 self._values[key] = self._values.pop(key)
+                self._youngest = key
             return self._values.get(key)
 
     def keep(self, key: Hashable, value: Value) -> Value:
         """The value of `key` from now on: `value`, or what another thread kept before."""
         with self._lock:
             value = self._values.setdefault(key, value)
+            self._youngest = key
             while len(self._values) > self.most:
                 del self._values[next(iter(self._values))]
         return value

@@ -396,7 +396,7 @@ class ActiveSet:
         self._make_room(self.n * max(plane.dtype.itemsize for plane in self._owned))
         part = PART if self._on_host else self.n
         for plane in self._owned:
-            for row in plane.reshape(-1, self.n):
+            for row in plane.reshape(rows_of(plane)[0], self.n):
                 room = self._scratch[:row.nbytes].view(row.dtype)
                 for begin in range(0, self.n, part):
                     some = slice(begin, begin + part)

@@ -11,6 +11,7 @@ import numpy as np
 from eagle import _core
 from eagle.errors import refusal
 from eagle.nodes import Node
+from eagle.plan.bound import lane_group
 from eagle.stepping.active_set import ActiveSet
 from eagle.stepping.binding import Binding
 from eagle.stepping.model import Kernel, Model
@@ -76,7 +77,7 @@ def make_herd(door: str, model: Model, binding: Binding, theta: float | None, ev
     that another set moves."""
     if theta is not None and model.has_nodes:
         _refuse_planes_of_nodes(door, model, binding)
-    active = ActiveSet(binding.mask, reorder=theta)
+    active = ActiveSet(binding.mask, reorder=theta, group=max(lane_group(kernel.host) for kernel in model.kernels))
     moves = theta is not None and all(reach(kernel.signature) is Reach.MOVABLE for kernel in model.kernels)
     instead, copies = dict(active.planes()), []
     if moves:

@@ -16,7 +16,6 @@ from eagle.roles import FINISHED_COUNT, FUSED_STEPS
 from eagle.stepping.calling import Calling
 from eagle.stepping.model import MOST_STEPS, Model
 from eagle.stepping.result import SimResult
-from eagle.stepping.runner import make_report
 from eagle.stepping.steps import Engine
 
 __all__ = ["Quick"]
@@ -36,6 +35,9 @@ class _Entry:
         self.names = tuple(cells.get(slot.name, slot.name) if slot.use is not Use.ROWS or slot.name in cells else ""
                            for slot in slots)
         self.mixes = {slot.name: slot.width for slot in slots if slot.use is Use.MIX}
+        # The arrays that may have been made: numbers and what is left out.
+        self.arrays = tuple((name, i) for i, (slot, name) in enumerate(zip(slots, self.names, strict=True))
+                            if name and not slot.is_uniform and (slot.use in (Use.SAMPLES, Use.SINK, Use.ROWS)))
         self.writes = tuple(i for i, slot in enumerate(slots) if slot.writes and not slot.is_word and self.names[i])
 
 
@@ -90,8 +92,8 @@ class Quick:
         began = perf_counter()
         _, steps, exact, mapped, _ = engine.run(max_steps, 0, True, None)
         wall = perf_counter() - began
-        report = make_report(self._model, n, int(counter[0]), steps, exact, mapped)
-        return SimResult({name: planes[name] for name in self._state}, mask, report, wall, allocated)
+        return SimResult({name: planes[name] for name in self._state}, mask,
+                         (self._model, n, int(counter[0]), steps, exact, mapped), wall, allocated)
 
     def _bind(self, planes: dict[str, Any]) -> tuple[_core.Bound, ...] | None:
         """Each kernel bound; what was made is among `planes` then."""
@@ -104,9 +106,9 @@ class Quick:
             if bound is None:
                 return None
             bounds.append(bound)
-            for name, plane in zip(entry.names, bound.planes(), strict=True):
-                if plane is not None:
-                    planes[name] = plane
+            found = bound.planes()
+            for name, i in entry.arrays:
+                planes[name] = found[i]
         return tuple(bounds) if len(bounds) == 1 or _core.Bound.alike(tuple(bounds)) else None
 
     def _written(self, bounds: tuple[_core.Bound, ...]) -> tuple[np.ndarray[Any, Any], ...]:

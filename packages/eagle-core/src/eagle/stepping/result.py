@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from eagle.errors import refusal, shown
 from eagle.stepping.report import RunReport
+from eagle.stepping.runner import make_report
 
 __all__ = ["SimResult"]
 
@@ -19,20 +20,19 @@ class SimResult:
     fresh ones of another framework. `finished` is the mask: which samples are done. `wall_s` are seconds of the run.
     """
 
-    __slots__ = ("state", "finished", "report", "wall_s", "allocated")
+    __slots__ = ("state", "finished", "wall_s", "allocated", "_report")
 
     state: dict[str, Any]
     finished: Any
-    report: RunReport
     wall_s: float
     allocated: tuple[str, ...]  #: what was left out, and started at zero
 
-    def __init__(self, state: dict[str, Any], finished: Any, report: RunReport, wall_s: float,
-                 allocated: tuple[str, ...]) -> None:
+    def __init__(self, state: dict[str, Any], finished: Any, report: RunReport | tuple[Any, ...], wall_s: float,
+                 allocated: tuple[str, ...]) -> None:  # the arguments of make_report: most callers look at arrays only
         put = object.__setattr__
         put(self, "state", state)
         put(self, "finished", finished)
-        put(self, "report", report)
+        put(self, "_report", report)
         put(self, "wall_s", wall_s)
         put(self, "allocated", allocated)
 
@@ -45,7 +45,15 @@ class SimResult:
                                      "make a copy of the state"))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SimResult, tuple(getattr(self, name) for name in self.__slots__)
+        return SimResult, (self.state, self.finished, self.report, self.wall_s, self.allocated)
+
+    @property
+    def report(self) -> RunReport:
+        """What the run did."""
+        if isinstance(self._report, tuple):
+            object.__setattr__(self, "_report", make_report(*self._report))
+        report: RunReport = self._report
+        return report
 
     @property
     def done(self) -> bool:
@@ -74,7 +82,7 @@ class SimResult:
     t_stop = event_status = record
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("_"):
             raise AttributeError(name)
         if name not in self.state:
             raise AttributeError(refusal("SimResult", f"attribute {name!r}", "no field and no state plane",

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from eagle import _core
+from eagle.errors import BufferRefused, refusal
 from eagle.stepping.herd import Herd
 from eagle.stepping.loop import Loop
 from eagle.stepping.model import Kernel, Model
@@ -46,6 +47,7 @@ class Engine:
             progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
         """(launches, steps, whether these are exact, visits of samples, whether it was stopped). `threads` 0: as many
         as the process uses; `native`: at the backend's own pace."""
+        native = native or (self._herd is None and len(self._packed) > 1)  # kernels in turn: there is one pace
         launches, steps, exact, visits, stopped = (
             self._steps.run(max_steps, threads, progress) if native and self._steps is not None
             else self._loop.run(max_steps, threads, progress))
@@ -65,10 +67,19 @@ class Engine:
         model = self._model
         herd, packed = self._herd() if self._herd is not None else (None, self._packed)
         bounds = iter(packed)
-        calls = [_launch(self._door, next(bounds)) if isinstance(item, Kernel) else item for item in model.items]
+        calls: list[Callable[[], object]]
+        if model.has_nodes or len(packed) == 1:
+            calls = [_launch(self._door, next(bounds)) if isinstance(item, Kernel) else item for item in model.items]
+        else:  # by one call: nothing comes between the kernels of a step
+            calls = [partial(_core.Steps(packed, model.mask, 1, False, False, False, 0).run, 1, 0, None)]
         return Loop(calls, self._n, self._counter, 0 if model.auto else int(model.steps), self._word, model.fused,
                     model.steps_max, self._written(), herd)
 
 
 def _launch(door: str, bound: _core.Bound) -> Callable[[], object]:
-    return lambda: bound.launch(door)
+    def launch() -> None:
+        if (moved := bound.launch(door)) is not None:
+            raise BufferRefused(refusal(door, f"plane {moved!r}", "an array that moved in the middle of a run",
+                                        "one that stays where it is", "change it between runs"))
+
+    return launch
