@@ -97,6 +97,7 @@ def test_another_thread_keeps_its_speed(form: str) -> None:
     assert kept >= 0.6
 
 
+@pytest.mark.smoke
 @pytest.mark.want("16")
 @pytest.mark.parametrize("form", ["RK4 oscillator", "steps=4", "compacting", "dispatch, auto", "keyed sum",
                                   "finisher first"])
@@ -182,6 +183,7 @@ def running() -> Iterator[Callable[[Any], threading.Thread]]:
         stop_until(run, thread)
 
 
+@pytest.mark.smoke
 @pytest.mark.want("4d")
 @pytest.mark.parametrize("policy", ["auto", "band"])
 def test_busy(running: Callable[[Any], threading.Thread], policy: str) -> None:
@@ -236,6 +238,7 @@ def test_a_run_inside_a_run_is_busy() -> None:
 # ---- stopped, interrupted, forked ------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("policy", ["auto", "band"])
 @pytest.mark.parametrize("form", CLOSED)
 def test_stop(form: str, policy: str) -> None:
@@ -385,7 +388,7 @@ def test_an_exception_of_progress(form: str, policy: str) -> None:
         if calls == 3:
             raise Ours("mine")
 
-    run, planes = until_done(form, 200, cap=10**6, progress=progress)
+    run, planes = until_done(form, 200, progress=progress)
     start = copied(planes)
     run.host_policy = policy
     with pytest.raises(Ours, match="^mine$"):
@@ -393,7 +396,7 @@ def test_an_exception_of_progress(form: str, policy: str) -> None:
     assert told == [(0, 200)] * 3
     counts = assert_at_step_boundaries(start, planes)
     planes["p"][:] = 2**31 - 5
-    assert run.run().done and counts.max() < 10**6
+    assert run.run().done and counts.max() < HUGE
 
 
 def test_progress_is_told_the_truth() -> None:
