@@ -195,6 +195,8 @@ def test_policy_and_threads_are_checked_when_they_are_set() -> None:
     for value, error in (("fast", ValueError), ("", ValueError), (None, TypeError), (3, TypeError)):
         with pytest.raises(error, match=r"Runner: host_policy: found .*, wanted one of \('auto', 'tiled'"):
             runner.host_policy = value
+    with pytest.raises(AttributeError):
+        runner.host_thread = 2  # type: ignore[attr-defined]
     assert (runner.host_threads, runner.host_policy) == (None, "auto")
     runner.host_threads = np.int64(2)
     before = eagle.num_threads()
@@ -237,14 +239,16 @@ def test_the_runner_owns_the_counters_of_dispatch_groups() -> None:
     assert y.tolist() == [11.0, 12.0, 11.0]
 
 
-def test_a_second_mask_may_be_left_out_or_given() -> None:
-    for held in (None, np.array([False, True, False])):
-        y = np.zeros(3)
-        more = {} if held is None else {"held": held}
-        report = eagle.run_until_done(plan_of("with_two_masks"), max_steps=9, y=y, **more)
-        assert y.tolist() == ([6.0] * 3 if held is None else [6.0, 0.0, 6.0])
-        assert report.finished == (3 if held is None else 2)
-        assert report.exact_steps == (held is None)  # whoever is held took no steps
+@pytest.mark.parametrize("policy", ["auto", "band"])
+@pytest.mark.parametrize("held", [None, np.array([False, True, False])])
+def test_a_second_mask_may_be_left_out_or_given(held: Array | None, policy: str) -> None:
+    y = np.zeros(3)
+    runner = eagle.until_done(plan_of("with_two_masks"), max_steps=9, y=y, **({} if held is None else {"held": held}))
+    runner.host_policy = policy
+    report = runner.run()
+    assert y.tolist() == ([6.0] * 3 if held is None else [6.0, 0.0, 6.0])
+    assert report.finished == (3 if held is None else 2)
+    assert report.steps == 6 or not report.exact_steps  # whoever is held takes no steps
 
 
 @pytest.mark.want("7g")

@@ -170,6 +170,7 @@ def test_reset(model: Model) -> None:
     check(model, run.run(), planes, mask, serial.run(30), 30)
 
 
+@pytest.mark.smoke
 @pytest.mark.want("2.5")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_threads_and_paces(model: Model, policy: str) -> None:
@@ -183,6 +184,7 @@ def test_threads_and_paces(model: Model, policy: str) -> None:
             check(model, run.run(), given, done, want, cap, native=policy == "auto")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("form", COMPACTING)
 @pytest.mark.parametrize("n", [0, 1, 65, 4096, 5000])
 def test_cadences_and_orders(form: str, n: int) -> None:
@@ -221,6 +223,7 @@ def test_nan_never_finishes(model: Model) -> None:
         check(model, runner(model, given, done, cap).run(), given, done, want, cap)
 
 
+@pytest.mark.smoke
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_anything(data: st.DataObject) -> None:

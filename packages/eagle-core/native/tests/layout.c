@@ -133,6 +133,44 @@ AT(module_desc, 12, reserved);
 AT(module_desc, 16, image);
 AT(module_desc, 24, image_bytes);
 
+/* ---- stepping ---------------------------------------------------------------------------------------------------- */
+
+SIZE(step_plane, 16);
+AT(step_plane, 0, slot);
+AT(step_plane, 4, elem_bytes);
+AT(step_plane, 8, components);
+AT(step_plane, 12, flags);
+
+SIZE(step_desc, 120);
+AT(step_desc, 0, struct_size);
+AT(step_desc, 4, flags);
+AT(step_desc, 8, device);
+AT(step_desc, 12, n_planes);
+AT(step_desc, 16, function);
+AT(step_desc, 24, params);
+AT(step_desc, 32, nparams);
+AT(step_desc, 40, planes);
+AT(step_desc, 48, n_samples);
+AT(step_desc, 56, max_steps);
+AT(step_desc, 64, steps_per_launch);
+AT(step_desc, 72, mask_slot);
+AT(step_desc, 76, counter_slot);
+AT(step_desc, 80, word_slot);
+AT(step_desc, 84, map_slot);
+AT(step_desc, 88, live_slot);
+AT(step_desc, 92, step_ops);
+AT(step_desc, 96, threads);
+AT(step_desc, 100, reserved);
+AT(step_desc, 104, poll);
+AT(step_desc, 112, poll_ctx);
+
+SIZE(step_report, 32);
+AT(step_report, 0, struct_size);
+AT(step_report, 4, flags);
+AT(step_report, 8, steps);
+AT(step_report, 16, visits);
+AT(step_report, 24, finished);
+
 /* ---- filtering --------------------------------------------------------------------------------------------------- */
 
 SIZE(compact_desc, 104); /* 72 without the trigger */
@@ -285,6 +323,12 @@ VALUE(COPY_H2H, 3);
 VALUE(MASK_IS_DROP, 1);
 VALUE(WITHIN_LIVE, 2);
 VALUE(MAX_CLASSES, 255);
+VALUE(STEP_MIRROR, 1);
+VALUE(STEP_WRITES, 2);
+VALUE(STEP_GUARD, 4);
+VALUE(STEP_MOVABLE, 1);
+VALUE(STEP_EXACT, 1);
+VALUE(STEP_STOPPED, 2);
 VALUE(RESIDENCY_HOST, 0);
 VALUE(RESIDENCY_DEVICE, 1);
 VALUE(RESIDENCY_MANAGED, 2);

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -46,6 +47,10 @@ struct Batch {
     std::size_t word = kNone;               ///< of an entry that reads how many steps it takes
     std::size_t map = kNone, live = kNone;  ///< of an entry that visits the samples of a list
 
+    /// Launches get positions by multiples of this: what is left over goes through other instructions than whole
+    /// vectors do, with other last bits.
+    std::int64_t vector = 16;
+
     std::vector<Row> rows;  ///< of the planes, in order
     std::uint8_t* finished = nullptr;
     std::vector<const std::uint8_t*> guards;
@@ -67,12 +72,17 @@ struct Batch {
             }
         }
         std::memcpy(&finished, params[mask], sizeof finished);
+        vector = 16;
+        for (const Row& row : rows) vector = std::max(vector, static_cast<std::int64_t>(128 / row.bytes));
+        vector = std::min<std::int64_t>(vector, 64);
     }
+    std::int64_t padded(std::int64_t n) const { return (n + vector - 1) / vector * vector; }
 
-    /// The bytes of samples [first, first + n) that are set where one takes no steps; in `room` where several tell.
-    const std::uint8_t* idle(std::int64_t first, std::int64_t n, std::uint8_t* room) const {
-        if (guards.empty()) return finished + first;
-        std::memcpy(room, finished + first, static_cast<std::size_t>(n));
+    /// The bytes of samples [first, first + n), which `mask` begins with, that are set where one takes no steps; in
+    /// `room` where several tell.
+    const std::uint8_t* idle(const std::uint8_t* mask, std::int64_t first, std::int64_t n, std::uint8_t* room) const {
+        if (guards.empty()) return mask;
+        std::memcpy(room, mask, static_cast<std::size_t>(n));
         for (const std::uint8_t* guard : guards)
             for (std::int64_t i = 0; i < n; ++i) room[i] |= guard[first + i];
         return room;

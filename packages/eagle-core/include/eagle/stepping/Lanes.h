@@ -63,6 +63,11 @@ private:
     std::size_t kept_ = 0;
 };
 
+/// An address outside its array, from which an index comes back into it.
+inline char* shifted(char* data, std::int64_t bytes) {
+    return reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(bytes));
+}
+
 /// Calls visit(T{}) with an unsigned type of `bytes` bytes.
 template <class Visit>
 void visitElement(std::size_t bytes, Visit visit) {
@@ -166,6 +171,20 @@ public:
         count += n;
     }
 
+    /// Makes the lanes a multiple of the batch's vector, with finished ones behind them; how many there are then.
+    std::int64_t pad() {
+        const std::int64_t padded = batch_.padded(count);
+        if (padded == count) return count;
+        for (std::size_t r = 0; r < batch_.rows.size(); ++r) {
+            visitElement(batch_.rows[r].bytes, [&]<class T>(T) {
+                char* here = row(r);
+                for (std::int64_t j = count; j < padded; ++j) store(here, j, load<T>(here, 0));
+            });
+        }
+        std::memset(mask() + count, 1, static_cast<std::size_t>(padded - count));
+        return padded;
+    }
+
     /// Writes the lanes picked[0..n) back to their samples.
     void scatter(const std::int32_t* picked, std::int64_t n) const {
         for (std::size_t r = 0; r < batch_.rows.size(); ++r) {
@@ -213,15 +232,52 @@ public:
         other.count = 0;
     }
 
-    /// Points an argument block at these lanes.
-    void show(Arguments& arguments) const {
-        std::size_t r = 0;
-        for (std::size_t i = 0; i < batch_.planes.size(); r += batch_.planes[i++].components)
-            arguments.setPlane(i, row(r), layout_.pitch(batch_.planes[i].bytes));
-        arguments.setMask(mask());
+    /// Takes what a kernel writes of samples [first, first + n), finished ones too, in order.
+    void copyIn(std::int64_t first, std::int64_t n) {
+        for (std::size_t r = 0; r < batch_.rows.size(); ++r) {
+            const Row& from = batch_.rows[r];
+            if (from.writes)
+                std::memcpy(row(r), from.data + first * static_cast<std::int64_t>(from.bytes),
+                            static_cast<std::size_t>(n) * from.bytes);
+        }
+        std::memcpy(mask(), batch_.finished + first, static_cast<std::size_t>(n));
+        count = n;
+    }
+    /// Writes them back.
+    void copyOut(std::int64_t first) const {
+        for (std::size_t r = 0; r < batch_.rows.size(); ++r) {
+            const Row& to = batch_.rows[r];
+            if (to.writes)
+                std::memcpy(to.data + first * static_cast<std::int64_t>(to.bytes), row(r),
+                            static_cast<std::size_t>(count) * to.bytes);
+        }
+        std::memcpy(batch_.finished + first, mask(), static_cast<std::size_t>(count));
+    }
+
+    /// Points an argument block at these lanes, and says where their rows are.
+    void show(Arguments& arguments, std::vector<Row>& rows) const { show(arguments, rows, 0, false); }
+    /// The same of what copyIn() took: an index finds lane 0 at `first`, and what is only read in the batch.
+    void showAside(Arguments& arguments, std::vector<Row>& rows, std::int64_t first) const {
+        show(arguments, rows, first, true);
     }
 
 private:
+    void show(Arguments& arguments, std::vector<Row>& rows, std::int64_t first, bool aside) const {
+        std::size_t r = 0;
+        for (std::size_t i = 0; i < batch_.planes.size(); ++i) {
+            const Plane& plane = batch_.planes[i];
+            if (aside && !plane.writes) {
+                r += plane.components;
+                continue;
+            }
+            arguments.setPlane(i, shifted(row(r), -first * static_cast<std::int64_t>(plane.bytes)),
+                               layout_.pitch(plane.bytes));
+            for (const std::size_t end = r + plane.components; r < end; ++r)
+                rows[r].data = shifted(row(r), -first * static_cast<std::int64_t>(plane.bytes));
+        }
+        arguments.setMask(reinterpret_cast<std::uint8_t*>(shifted(reinterpret_cast<char*>(mask()), -first)));
+    }
+
     char* ids() const { return piece_.memory.get() + layout_.ids(); }
     std::int64_t id(std::int64_t lane) const { return load<std::int64_t>(ids(), lane); }
     void setId(std::int64_t lane, std::int64_t sample) { store(ids(), lane, sample); }

@@ -15,6 +15,7 @@ namespace eagle::stepping {
 struct Group {
     Arguments& arguments;
     std::int64_t base, count;  ///< the positions a launch visits
+    std::int64_t given;        ///< those of them that are samples
     std::int64_t samples;      ///< of the planes
     std::int64_t first, span;  ///< the samples the rows hold for them
     std::int64_t age, live;
@@ -125,11 +126,6 @@ private:
     std::uint64_t pitchOf(std::size_t r) const {
         const Row &one = (*rows_)[r], &next = (*rows_)[r + 1];
         return static_cast<std::uint64_t>(next.data - one.data) / one.bytes;
-    }
-
-    /// An address outside its array, from which the entry comes back into it.
-    static char* shifted(char* data, std::int64_t bytes) {
-        return reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(bytes));
     }
 
     void restore() { std::memcpy(now_.memory.get(), before_.memory.get(), bytes_); }

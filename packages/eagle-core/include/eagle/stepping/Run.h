@@ -40,7 +40,7 @@ class Run {
 public:
     Run(const Batch& batch, int participants, Tally* tallies, Poll poll, void* context)
         : batch(batch),
-          block(std::clamp<std::int64_t>(batch.samples / (8 * participants), kSmallest, kLargest)),
+          block(std::clamp<std::int64_t>(batch.samples / (8 * participants) / 64 * 64, kSmallest, kLargest)),
           participants_(participants),
           tallies_(tallies),
           poll_(poll),
@@ -58,7 +58,7 @@ public:
 
     /// The next samples [first, first + n): the first of a participant are few. 0 when there are no more.
     std::int64_t take(bool scout, std::int64_t& first) {
-        const std::int64_t wanted = scout && batch.samples > kLargest ? kScouts : block;
+        const std::int64_t wanted = scout && batch.samples > kLargest ? batch.vector : block;
         if (next_.load(std::memory_order_relaxed) >= batch.samples) return 0;
         first = next_.fetch_add(wanted, std::memory_order_relaxed);
         return std::max<std::int64_t>(std::min(wanted, batch.samples - first), 0);
@@ -99,7 +99,7 @@ public:
 
 private:
     using Clock = std::chrono::steady_clock;
-    static constexpr std::int64_t kSmallest = 64, kLargest = 256, kScouts = 16;
+    static constexpr std::int64_t kSmallest = 64, kLargest = 256;
     static constexpr std::chrono::milliseconds kInterval{50};
 
     const int participants_;

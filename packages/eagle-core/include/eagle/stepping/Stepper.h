@@ -39,9 +39,9 @@ public:
         if (batch_.mapped()) {
             identity_.resize(static_cast<std::size_t>(layout_.capacity));
             std::iota(identity_.begin(), identity_.end(), 0);
-            there_.setMap(identity_.data());
-            map_.resize(static_cast<std::size_t>(run.block));
+            map_.resize(static_cast<std::size_t>(std::max(layout_.capacity, batch_.padded(run.block))));
             here_.setMap(map_.data());
+            there_.setMap(batch_.movable ? identity_.data() : map_.data());
         }
         laneRows_ = batch_.rows;
     }
@@ -78,6 +78,21 @@ private:
     static constexpr double kAlive = 0.8;  ///< of a block, to go on with it where it lies
     static constexpr double kLongCall = 10e6, kBetweenLooks = 30e3, kLeastCost = 0.01;  // ns
 
+    /// Samples copied into lanes, which go back whatever happens.
+    class Aside {
+    public:
+        Aside(Lanes& lanes, std::int64_t first, std::int64_t n) : lanes_(lanes), first_(first) {
+            lanes.copyIn(first, n);
+        }
+        ~Aside() { lanes_.copyOut(first_); }
+        Aside(const Aside&) = delete;
+        Aside& operator=(const Aside&) = delete;
+
+    private:
+        Lanes& lanes_;
+        const std::int64_t first_;
+    };
+
     static std::int64_t capacityOf(const Batch& batch) {
         std::size_t bytes = 9;
         for (const Row& row : batch.rows) bytes += row.bytes;
@@ -100,7 +115,7 @@ private:
             before = group.age;
             const std::int64_t word = wordOf(target - group.age, group.count);
             const std::int64_t died = group.arguments.call(word, group.base, group.count, group.samples);
-            tally_.visits += group.count;
+            tally_.visits += group.given;
             tally_.add(died, word * group.live);
             group.live -= died;
             group.age += word;
@@ -155,33 +170,62 @@ private:
     // ---- blocks
 
     void runBlock(std::int64_t first, std::int64_t n) {
-        const std::int64_t live = alive(first, n, picked_);
         tally_.add(n - positions<false>(batch_.finished + first, n, moves_.data()), 0);
-        Group group{here_, first, n, batch_.samples, first, n, 0, live};
+        if (!batch_.movable) {
+            const std::int64_t most = layout_.capacity - batch_.vector;
+            for (std::int64_t done = 0; done < n && !stopped(); done += most)
+                runAside(first + done, std::min(most, n - done));
+            return;
+        }
+        const std::int64_t whole = n / batch_.vector * batch_.vector;
+        gather(first + whole, n - whole, 0);
+        Group group{here_, first, whole, whole, batch_.samples, first, whole, 0, alive(first, whole, picked_)};
         while (group.live > 0 && group.age < batch_.cap && !stopped()) {
-            if (batch_.movable && static_cast<double>(group.live) < aliveInPlace(group.age) * static_cast<double>(n))
-                return gather(first, n, group.age);
-            if (batch_.mapped()) mapLive(group, first, n);
+            if (static_cast<double>(group.live) < aliveInPlace(group.age) * static_cast<double>(whole))
+                return gather(first, whole, group.age);
+            if (batch_.mapped()) listAlive(group, batch_.finished + first, whole);
             advance(group, targetOf(group.age, false), batch_.rows, batch_.finished);
         }
+    }
+
+    /// Steps samples that must keep their positions: what the kernel writes is put aside, in memory that goes on behind
+    /// them, where the entry finds it at the very indices it has in the batch.
+    void runAside(std::int64_t first, std::int64_t n) {
+        const std::int64_t live = alive(first, n, picked_);
+        if (live == 0) return;
+        Lanes lanes(batch_, layout_);
+        const Aside aside(lanes, first, n);
+        const std::int64_t span = lanes.pad();
+        lanes.showAside(there_, laneRows_, first);
+        auto* const mask = reinterpret_cast<std::uint8_t*>(shifted(reinterpret_cast<char*>(lanes.mask()), -first));
+        Group group{there_, first, span, n, batch_.samples, first, span, 0, live};
+        while (group.live > 0 && group.age < batch_.cap && !stopped()) {
+            if (batch_.mapped()) listAlive(group, lanes.mask(), n);
+            advance(group, targetOf(group.age, false), laneRows_, mask);
+        }
+    }
+
+    /// Which samples of [first, first + n) take steps.
+    std::int64_t alive(std::int64_t first, std::int64_t n, std::vector<std::int32_t>& found) {
+        return positions<false>(batch_.idle(batch_.finished + first, first, n, idle_.data()), n, found.data());
+    }
+
+    /// Lets an entry that reads a list visit those of n samples alone that take steps; their bytes begin with `mask`.
+    void listAlive(Group& group, const std::uint8_t* mask, std::int64_t n) {
+        const std::uint8_t* idle = batch_.idle(mask, group.first, n, idle_.data());
+        const auto first = static_cast<std::int32_t>(group.first);
+        group.base = 0;
+        group.given = positions<false>(idle, n, map_.data());
+        group.count = batch_.padded(group.given);
+        for (std::int64_t i = 0; i < group.given; ++i) map_[static_cast<std::size_t>(i)] += first;
+        const auto other =
+            static_cast<std::int32_t>(std::find_if(idle, idle + n, [](auto byte) { return byte; }) - idle);
+        std::fill(map_.begin() + group.given, map_.begin() + group.count, first + other);  // they take none
     }
 
     /// The share of a block that has to be alive to go on with it where it lies. An entry that takes one step a call
     /// reads and writes every plane for it: that is fastest in lanes, which share no cache sets.
     double aliveInPlace(std::int64_t age) const { return !batch_.fused() && age >= kYoung ? 2 : kAlive; }
-
-    /// Which samples of [first, first + n) take steps.
-    std::int64_t alive(std::int64_t first, std::int64_t n, std::vector<std::int32_t>& positions) {
-        return stepping::positions<false>(batch_.idle(first, n, idle_.data()), n, positions.data());
-    }
-
-    /// Lists the samples of a block that are alive.
-    void mapLive(Group& group, std::int64_t first, std::int64_t n) {
-        group.base = 0;
-        group.count = alive(first, n, map_);
-        for (std::int64_t i = 0; i < group.count; ++i)
-            map_[static_cast<std::size_t>(i)] += static_cast<std::int32_t>(first);
-    }
 
     void gather(std::int64_t first, std::int64_t n, std::int64_t age) {
         const std::int64_t live = alive(first, n, picked_);
@@ -215,9 +259,9 @@ private:
     }
 
     void run(Lanes& lanes) {
-        lanes.show(there_);
-        Group group{there_, 0, lanes.count, lanes.count, 0, lanes.count, lanes.age, lanes.count};
-        for (std::size_t r = 0; r < laneRows_.size(); ++r) laneRows_[r].data = lanes.row(r);
+        const std::int64_t positions = lanes.pad();
+        lanes.show(there_, laneRows_);
+        Group group{there_, 0, positions, lanes.count, positions, 0, positions, lanes.age, lanes.count};
         advance(group, targetOf(lanes.age, lanes.count < kFull), laneRows_, lanes.mask());
         lanes.age = group.age;
         if (group.live < lanes.count) retire(lanes);

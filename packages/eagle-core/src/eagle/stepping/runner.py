@@ -40,6 +40,10 @@ class Runner:
     Planes and mask stay the caller's between runs, who may edit both. One run at a time: another one raises Busy.
     """
 
+    __slots__ = ("__weakref__", "_before", "_binding", "_bytes", "_counter", "_door", "_engine", "_every", "_herd",
+                 "_host_policy", "_host_threads", "_last", "_loop", "_max_steps", "_model", "_moves", "_progress",
+                 "_ran", "_said", "_stale", "_tell", "_turns", "_word")
+
     def __init__(self, door: str, model: Model, max_steps: int, every: int | None, theta: float | None,
                  layout: str | None, progress: Progress | None, planes: Mapping[str, Any]) -> None:
         single = len(model.items) == 1

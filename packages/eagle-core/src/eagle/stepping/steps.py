@@ -48,6 +48,8 @@ class Engine:
         """(launches, steps, whether these are exact, visits of samples, whether it was stopped). `threads` 0: as many
         as the process uses; `native`: at the backend's own pace."""
         native = native or (self._herd is None and len(self._packed) > 1)  # kernels in turn: there is one pace
+        if native and self._steps is not None and self._steps.native:
+            return self._steps.run(max_steps, threads, progress)
         launches, steps, exact, visits, stopped = (
             self._steps.run(max_steps, threads, progress) if native and self._steps is not None
             else self._loop.run(max_steps, threads, progress))
