@@ -29,7 +29,7 @@ AUTO = "auto"
 MOST_STEPS = 2**63 - 1
 USUAL_EVERY, LEAST_EVERY = 16, 4  # steps between compactions
 LEAST_THETA, MOST_THETA = 0.25, 0.75
-SMALL_STEP = 8  # operations of a step below which a scalar loop of steps costs less than a launch of each
+SMALL_STEP = 4  # operations of a step up to which a scalar loop of steps beats launches of one; docs/design.md
 NODES = ("opaque", "child")  # kinds that may stand in a step
 BETWEEN = ("opaque_stream", "opaque_host")  # code that a captured loop cannot call
 
