@@ -9,7 +9,7 @@ from typing import Any
 
 from eagle.plan.signature import Signature, Use
 
-__all__ = ["Reach", "reach"]
+__all__ = ["Reach", "nodes_of", "reach"]
 
 
 class Reach(IntEnum):
@@ -51,7 +51,7 @@ def _is_anywhere(plugin: Any) -> bool:
     walk = getattr(getattr(kernel, "step", None) or kernel, "walk", None)
     if walk is None:
         return False
-    for node in _nodes(walk.order):
+    for node in nodes_of(walk.order):
         kind = str(node.kind)
         if kind in _PLACED or kind.startswith("random"):
             return False
@@ -60,7 +60,7 @@ def _is_anywhere(plugin: Any) -> bool:
     return True
 
 
-def _nodes(order: Iterable[Any]) -> Iterator[Any]:
+def nodes_of(order: Iterable[Any]) -> Iterator[Any]:
     """Every node of a body once: with its operands, and those in the bodies of loops."""
     stack, seen = list(order), set[int]()
     while stack:
