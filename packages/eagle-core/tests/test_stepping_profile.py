@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Under the profile hawk builds with where nothing is said, which contracts: bits do not depend on the schedule either."""
+"""Under the profile that hawk builds with by itself, which contracts: bits do not depend on the schedule either."""
 
 from __future__ import annotations
 

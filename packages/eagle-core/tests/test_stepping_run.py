@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stepping_forms import MODELS, Array, Model, Planes, copied
+import stepping_kernels as ks
+from stepping_forms import MODELS, Array, Model, Planes, copied, deployed
 from stepping_oracle import Serial, assert_same, batch
 
 import eagle
@@ -451,3 +452,29 @@ def test_a_node_runs_at_its_place_in_every_step() -> None:
         serial.run(1)
         wanted.append((serial.planes["y"].sum(), before))
     assert sums == wanted and report.done and batch(planes) == 20
+
+
+def test_ctrl_c_waits_for_the_end_of_a_step_with_nodes() -> None:
+    """The signal comes inside a node; the kernel behind it takes the same step still. A second signal does not wait."""
+    plans = [deployed(kernel, "float64") for kernel in (ks.one_step, ks.counter)]
+    planes = MODELS["steps=1"].planes(9, 3, "never") | {"steps_seen": np.zeros(9)}
+    times: list[int] = []
+
+    def node() -> None:
+        times.append(1)
+        if len(times) in (3, 5):
+            signal.raise_signal(signal.SIGINT)
+        if len(times) == 5:
+            signal.raise_signal(signal.SIGINT)
+            times.append(0)
+
+    run = eagle.until_done([plans[0], eagle.opaque(node), plans[1]], max_steps=10, **planes)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    assert (planes["k"] == 3).all() and (planes["steps_seen"] == 3).all()
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    assert (planes["k"] == 5).all() and (planes["steps_seen"] == 4).all() and sum(times) == len(times) == 5
+    assert run.run().steps == 10
+    assert signal.getsignal(signal.SIGINT) is handler

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from eagle.registry.host import (
     open_host,
 )
 from eagle.registry.memo import Memo
+from eagle.registry.origin import Origin
 from eagle.roles import RESERVED_DTYPES, cell_plane
 from eagle.sidecar.declaration import declaration
 from eagle.sidecar.files import MOST_JSON_BYTES, as_path, inside, read_bytes
@@ -56,7 +56,7 @@ class _Kernel:
     was loaded before from the same bytes.
     """
 
-    key: bytes
+    origin: Origin
     plugin: SimpleNamespace
     code: HostObject | Entries
 
@@ -165,13 +165,11 @@ def _read(door: str, files: _Files) -> _Kernel:
     text = read_bytes(door, files.sidecar, "a sidecar", MOST_JSON_BYTES)
     path = files.host_object
     code = read_bytes(door, path, "the host object", MOST_OBJECT_BYTES) if path is not None else b""
-    digest = hashlib.sha256(b"%d %d " % (len(text), len(code)) + text)
-    digest.update(code)
-    key = digest.digest()
-    kept = _loaded.find(key)
+    origin = Origin.of(files.sidecar, text, path, code)
+    kept = _loaded.find(origin.key)
     if kept is not None:
         plugin, entries = kept
-        return _Kernel(key, copy.deepcopy(plugin), entries)
+        return _Kernel(origin, copy.deepcopy(plugin), entries)
     sidecar = parse_sidecar(door, files.sidecar, text)
     plugin = declaration(sidecar)
     if plugin.abi_tag != ABI_TAG_V2:
@@ -180,7 +178,7 @@ def _read(door: str, files: _Files) -> _Kernel:
     entry = sidecar.get("host_entry")
     if entry is None or path is None:
         raise _device_only(door, files, plugin, entry)
-    return _Kernel(key, plugin, check_host(door, path, code, plugin, entry))
+    return _Kernel(origin, plugin, check_host(door, path, code, plugin, entry))
 
 
 def _device_only(door: str, files: _Files, plugin: SimpleNamespace, entry: str | None) -> Exception:
@@ -207,9 +205,10 @@ def _open(door: str, where: str, kernels: Mapping[str, _Kernel]) -> dict[str, Si
     for kernel in kernels.values():
         plugin, entries = kernel.plugin, kernel.code
         if isinstance(entries, HostObject):
-            _, entries = _loaded.keep(kernel.key, (copy.deepcopy(plugin), open_host(door, entries)))
+            _, entries = _loaded.keep(kernel.origin.key, (copy.deepcopy(plugin), open_host(door, entries)))
         plugin.host_entry, plugin.fold_entries = entries.entry, dict(entries.folds)
         plugin.host_tile = entries.tile
+        plugin.origin = kernel.origin
         plugin._keepalive = (entries.module,)
     for plugin in plugins.values():
         plugin.stage_plugins = tuple(plugins[stage["kernel"]] for stage in plugin.stages)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eagle import backends
+from eagle.stepping.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from eagle.stepping.herd import Herd
@@ -60,15 +61,17 @@ class Loop:
 
     def _run(self, max_steps: int, progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
         herd = self._herd
-        if herd is None:
-            return self._steps(max_steps, progress)
-        herd.begin()
-        try:
-            return self._steps(max_steps, progress)
-        finally:
-            herd.end()
+        with Interrupts() as interrupts:
+            if herd is None:
+                return self._steps(max_steps, progress, interrupts)
+            herd.begin()
+            try:
+                return self._steps(max_steps, progress, interrupts)
+            finally:
+                herd.end()
 
-    def _steps(self, max_steps: int, progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
+    def _steps(self, max_steps: int, progress: Callable[[int, int], object] | None,
+               interrupts: Interrupts) -> tuple[int, int, bool, int, bool]:
         counter, n, herd = self._counter, self._n, self._herd
         launches = steps = mapped = 0
         exact = True
@@ -84,6 +87,7 @@ class Loop:
             steps += taken
             if herd is not None:
                 herd.follow(int(counter[0]))
+            interrupts.deliver()
             if progress is not None:
                 progress(int(counter[0]), steps)
         return launches, steps, exact, mapped, self._stopped

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any
 
 from eagle.plan.signature import Signature, Use
+from eagle.registry.memo import Memo
+from eagle.registry.origin import Origin, emitted_source
+from eagle.stepping.source_proof import is_anywhere, words
 
 __all__ = ["Reach", "nodes_of", "reach"]
+
+_proven: Memo[bool] = Memo(128)  # by what was loaded
 
 
 class Reach(IntEnum):
@@ -21,55 +26,114 @@ class Reach(IntEnum):
 
 
 #: What a launch may read and write beside planes with something of each sample.
-_LOCAL = (Use.SAMPLES, Use.NUMBER, Use.COUNT, Use.WORD, Use.MAP, Use.LIVE, Use.MIX)
-#: Kinds of nodes whose value depends on the position of the sample, or whose text nobody looked into.
-_PLACED = ("sample_index", "raw_device", "reduce")
+_LOCAL = (Use.SAMPLES, Use.NUMBER, Use.COUNT, Use.WORD, Use.MAP, Use.LIVE, Use.MIX, Use.TABLE)
+#: What says that positions, or which samples are neighbours, mean something.
+_TIES = ("sorted_inputs", "gather_mats", "plane_axes", "adjoint_like", "derivative")
+#: The roles of buffers that are bound whole, and of planes that no launch writes.
+_WHOLE = ("lookup", "wide_in")
+_INPUTS = (*_WHOLE, "per_sample", "vec_in", "mat_in")
+#: Kinds of nodes whose value depends on where the sample lies, and on nothing that a launch writes.
+_PLACED = ("sample_index", "random_uniform", "random_normal")
+#: Every kind of node whose value is the same wherever the sample lies. Kinds that are not named here, those of later
+#: versions too, prove nothing.
+_ANYWHERE = words(
+    "vocab_read uniform table_read terminated nsamples prior_read constant assign finish loop loop_index "
+    "loop_carry loop_value loop_count tape_read primitive select dispatch at cast add sub mul div pow min max "
+    "atan2 hypot copysign fmod remainder fdim neg abs sqrt rsqrt exp log sin cos tan tanh asin acos atan floor "
+    "exp2 expm1 log2 log10 log1p cbrt sinh cosh asinh acosh atanh ceil trunc round rint sign erf erfc spacing "
+    "fma clip isnan isinf isfinite lt le gt ge eq ne land lor lnot floordiv mod band bor bxor shl shr invert "
+    "dot cross norm sum component component_at set_component_at add_at vec splat mv mm transpose outer quat_mul "
+    "quat_conj quat_recip quat_rotate as_pure as_vec3 lu chol eigh chol_from lu_solve lu_solve_t cho_solve "
+    "tri_lower tri_upper_t lu_info lu_det chol_info chol_factor eigh_w eigh_v eigh_info")
 
 
 def reach(signature: Signature) -> Reach:
     """The reach of a kernel, as far as its sidecar allows and its body proves.
 
-    The sidecar alone cannot tell that a body does not use its own index: without the hawk kernel samples stay.
+    The sidecar cannot tell that a body does not use its own index: samples of a kernel that is known neither to hawk
+    nor by the source it was built from stay where they are.
     """
     if len(signature.stages) != 1:
         return Reach.BATCH
     stage = signature.stages[0]
     plugin = stage.plugin
-    own = all(slot.use in _LOCAL or (slot.use is Use.TABLE and not slot.writes) for slot in stage.slots)
-    if not own or stage.box != (1, 1) or stage.cells or plugin.exec_access not in ("sample_local", "cross_sample_read"):
+    access = getattr(plugin, "exec_access", None)
+    if (access not in ("sample_local", "cross_sample_read") or getattr(plugin, "exec_op", None)
+            or getattr(plugin, "box", None) or stage.cells or signature.keyed
+            or any(slot.use not in _LOCAL for slot in stage.slots)):
         return Reach.BATCH
-    tied = (signature.lanes.declared, (plugin.lane_space or {}).get("group", 1) > 1, plugin.sorted_inputs,
-            plugin.gather_mats, plugin.plane_axes, plugin.adjoint_like, plugin.derivative,
-            any(slot.role == "wide_out" for slot in stage.slots))
-    return Reach.LOCAL if any(tied) or not _is_anywhere(plugin) else Reach.MOVABLE
+    walk = _walk(plugin)
+    nodes = tuple(nodes_of(walk.order)) if walk is not None else ()
+    moves = all(map(_is_anywhere, nodes)) if nodes else _is_proven(getattr(plugin, "origin", None))
+    if access != "sample_local" and not (moves or nodes and all(map(_spares_others, nodes))):
+        return Reach.BATCH
+    tied = signature.lanes.declared or _group(plugin) != 1 or any(getattr(plugin, name, None) for name in _TIES)
+    return Reach.MOVABLE if moves and not tied else Reach.LOCAL
 
 
-def _is_anywhere(plugin: Any) -> bool:
-    """Whether the hawk kernel is known, and its body gives a sample the same result wherever it lies: it uses no index
-    of its own, draws nothing, holds no text of its author's and reads at an index only what is bound whole."""
-    kernel, *_ = getattr(plugin, "_hawk_source", (None,))
-    walk = getattr(getattr(kernel, "step", None) or kernel, "walk", None)
-    if walk is None:
+def _is_proven(origin: Any) -> bool:
+    """Whether the source of a loaded kernel proves that its samples may be moved."""
+    if not isinstance(origin, Origin):
         return False
-    for node in nodes_of(walk.order):
-        kind = str(node.kind)
-        if kind in _PLACED or kind.startswith("random"):
+    proven = _proven.find(origin)
+    if proven is None:
+        source = emitted_source(origin)
+        proven = _proven.keep(origin, source is not None and is_anywhere(source))
+    return proven
+
+
+def _group(plugin: Any) -> Any:
+    """The samples that go together as the kernel was built; 1 for most."""
+    lanes = getattr(plugin, "lane_space", None)
+    return lanes.get("group", 1) if isinstance(lanes, Mapping) else getattr(lanes, "group", 1)
+
+
+def _walk(plugin: Any) -> Any:
+    """The body that one step runs, where the hawk kernel is known; else None."""
+    kernel, *_ = getattr(plugin, "_hawk_source", None) or (None,)
+    return getattr(getattr(kernel, "step", None) or kernel, "walk", None)
+
+
+def _is_anywhere(node: Any) -> bool:
+    """Whether the node gives a sample the same result wherever the sample lies, as far as its operands do.
+
+    Buffers that are bound whole are read at an index, by an "at"; a loop hands them on to its body.
+    """
+    if node.kind not in _ANYWHERE:
+        return False
+    plain = node.operands
+    if node.kind == "at":
+        plane, *plain = plain
+        if not _is_whole(plane):
             return False
-        if kind == "at" and node.plane.role not in ("lookup", "wide_in"):
-            return False
-    return True
+    return node.kind == "loop" or not any(map(_is_whole, plain))
+
+
+def _spares_others(node: Any) -> bool:
+    """Whether the node reads nothing of other samples that a launch writes: text of an author's may."""
+    if node.kind == "at":
+        return getattr(node.operands[0], "role", None) in _INPUTS
+    return node.kind in _ANYWHERE or node.kind in _PLACED
+
+
+def _is_whole(node: Any) -> bool:
+    return getattr(node, "role", None) in _WHOLE
 
 
 def nodes_of(order: Iterable[Any]) -> Iterator[Any]:
-    """Every node of a body once: with its operands, and those in the bodies of loops."""
+    """Every node of a body once: those in the order, and whatever hangs on them."""
     stack, seen = list(order), set[int]()
     while stack:
         node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        yield node
-        stack.extend(node.operands)
-        if hasattr(node, "body_nodes"):
-            stack.extend(node.body_nodes())
-            stack.extend(node.body_sinks)
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            stack.extend(_parts(node))
+
+
+def _parts(node: Any) -> Iterator[Any]:
+    """The nodes that a node holds, by any name: operands, and the body, the break and the stores of a loop."""
+    names = {name for cls in type(node).__mro__ for name in getattr(cls, "__slots__", ())}
+    for name in names | getattr(node, "__dict__", {}).keys():
+        held = getattr(node, name, None)
+        yield from (part for part in (held if isinstance(held, list | tuple) else (held,)) if hasattr(part, "operands"))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-__all__ = ["RunReport", "Verdict", "new_report"]
+__all__ = ["RunReport", "Verdict", "new_report", "together"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,21 @@ class Verdict:
     sorts: int = 0
     steps: int = 0  #: those that were split
     branches: int = 0  #: into how many kernels
+
+
+def together(verdict: Verdict | None, report: RunReport) -> Verdict | None:
+    """`verdict` of the parts of a batch before, with one part more: a group is split where it is in some part."""
+    if report.dispatch is None:
+        return verdict
+    before = verdict or Verdict({})
+    groups: dict[str, tuple[str, tuple[int, ...], float]] = {}
+    steps = branches = 0
+    for name, (policy, mix, gain) in report.dispatch.items():
+        others, known, _ = before.groups.get(name, (policy, (0,) * len(mix), gain))
+        groups[name] = min(policy, others), tuple(map(sum, zip(mix, known, strict=True))), gain
+        if policy == "segmented":
+            steps, branches = report.steps, len(mix)
+    return Verdict(groups, before.sorts + report.class_sorts, max(before.steps, steps), max(before.branches, branches))
 
 
 _USUAL = {one.name: one.default for one in fields(RunReport) if one.default is not MISSING}

@@ -41,6 +41,7 @@ class Division:
     def __init__(self, group: Group, branches: Branches, build: Build) -> None:
         self.name, self.size, self.fixed = group.name, group.size, group.fixed
         self.selector = branches.selector  #: the plane that says which branch a sample takes
+        self.is_plane = branches.classifier is None  #: of the model
         self._branches, self._build = branches, build
 
     @cached_property
@@ -49,10 +50,9 @@ class Division:
         return tuple(read_model("eagle.simulate", plan) for plan in self._build(self._branches.kernels))
 
     @cached_property
-    def classifier(self) -> AutoPlan | None:
-        """The kernel that writes the selector; None where that is a plane of the model."""
-        kernel = self._branches.classifier
-        return None if kernel is None else self._build([kernel])[0]
+    def classifier(self) -> AutoPlan:
+        """The kernel that writes the selector, where it is no plane of the model."""
+        return self._build([self._branches.classifier])[0]
 
     @cached_property
     def same_bits(self) -> bool:
@@ -104,12 +104,11 @@ class SplitEngine:
         self.split: Split = model.split
         self.engine, self.n, self.counter, self.mask = engine, n, counter, values[model.mask]
         self._door, self._model, self._values = door, model, values
-        self.classes = np.empty(n, np.uint8)  # of each sample at the last look; behind the branches: finished
-        self.rest, self._own = np.empty(n, np.bool_), np.empty(n, np.bool_)  # the mask of a branch; who is of it
+        self._own, self._rest = np.empty(n, np.bool_), np.empty(n, np.bool_)  # who takes a branch; the mask of it
+        self._selectors = [_Selector(one, values, n) for one in self.split.divisions]
         self._parts: dict[str, tuple[_Part, ...]] = {}
-        self._selectors = {one.name: _Selector(one, values, n) for one in self.split.divisions}
         self.stopped = False
-        self.verdict = self.nothing()
+        self.verdict: Verdict | None = None
 
     def nothing(self) -> Verdict:
         """The verdict of a run with nothing to do."""
@@ -135,43 +134,48 @@ class SplitEngine:
             for part in parts:
                 part.engine.stop()
 
-    def look(self, division: Division) -> tuple[int, ...]:
-        """The live samples of each branch."""
-        self._selectors[division.name].read(self._door, self.classes)
-        if self.counter[0]:
-            np.putmask(self.classes, self.mask, division.size)
-        return tuple(self._samples(i) for i in range(division.size))
+    def look(self, which: int) -> tuple[int, ...]:
+        """The live samples of each branch of a division."""
+        selector, own, mix = self._selectors[which], self._own, []
+        selector.read(self._door)
+        for branch in range(self.split.divisions[which].size):
+            selector.takes(branch, own)
+            if self.counter[0]:
+                np.greater(own, self.mask, out=own)
+            mix.append(int(np.count_nonzero(own)))
+        return tuple(mix)
 
-    def _samples(self, branch: int) -> int:
-        """Masks all samples but those of a branch; how many these are."""
-        return self.n - int(np.count_nonzero(np.not_equal(self.classes, branch, out=self.rest)))
-
-    def parts(self, division: Division, *, profiting: bool = False) -> tuple[_Part, ...]:
-        """The branches over the planes; of those that are not `profiting` the whole kernel, where that is asked for."""
+    def parts(self, which: int) -> tuple[_Part, ...]:
+        """The branches of a division over the planes. Where a run decides, those that do not profit are left to the
+        whole kernel."""
+        division = self.split.divisions[which]
         if division.name not in self._parts:
-            values = {**self._values, self._model.mask: self.rest}
+            values = {**self._values, self._model.mask: self._rest}
             if self._model.compacting:  # launches go over all samples
                 values[ACTIVE_MAP] = np.arange(self.n, dtype=np.int32)
                 values[ACTIVE_COUNT] = np.full(1, self.n, np.uint32)
             self._parts[division.name] = tuple(
-                _Part(self._door, self._model if profiting and not cost.profits else model, values, self.n)
+                _Part(self._door, model if self.split.forced or cost.profits else self._model, values, self.n)
                 for model, cost in zip(division.models, division.costs, strict=True))
         return self._parts[division.name]
 
-    def step(self, branch: int, part: _Part, max_steps: int, threads: int, native: bool,
+    def step(self, which: int, branch: int, max_steps: int, threads: int, native: bool,
              progress: Progress | None) -> tuple[int, bool, int]:
         """Step the samples of a branch, as of the last look: (steps, whether these are exact, visits)."""
-        live = self._samples(branch)
-        if not live or self.stopped:
+        part, own, rest = self.parts(which)[branch], self._own, self._rest
+        self._selectors[which].takes(branch, own)
+        np.logical_not(own, out=rest)
+        np.logical_or(rest, self.mask, out=rest)
+        others, before = int(np.count_nonzero(rest)), int(self.counter[0])
+        if others == self.n or self.stopped:
             return 0, True, 0
-        others, before = self.n - live, int(self.counter[0])
         part.counter[0] = others
         told = None if progress is None else lambda done, steps: progress(before + done - others, steps)
         try:
             _, steps, exact, visits, stopped = part.engine.run(max_steps, threads, native, told)
         finally:
-            np.logical_and(self.rest, np.equal(self.classes, branch, out=self._own), out=self._own)
-            np.logical_or(self.mask, self._own, out=self.mask)
+            np.logical_and(rest, own, out=rest)
+            np.logical_or(self.mask, rest, out=self.mask)
             self.counter[0] = np.count_nonzero(self.mask)
         self.stopped |= stopped
         return steps, exact, visits
@@ -183,7 +187,7 @@ class _Course:
     def __init__(self, over: SplitEngine, max_steps: int, threads: int, native: bool,
                  progress: Progress | None) -> None:
         self._over, self._max_steps, self._how, self._progress = over, max_steps, (threads, native), progress
-        self._groups = dict(over.nothing().groups)
+        self._groups: dict[str, tuple[str, tuple[int, ...], float]] = {}
         self.launches = self.steps = self.visits = self._sorts = self._split_steps = self._branches = 0
         self.exact = True
 
@@ -195,7 +199,7 @@ class _Course:
         over.counter[0] = np.count_nonzero(over.mask)
         if over.split.forced:
             self._forced(over.split.divisions[0])
-        elif self._left > 0:
+        else:
             self._decided()
 
     @property
@@ -204,28 +208,30 @@ class _Course:
         return 0 if over.stopped or over.counter[0] >= over.n else self._max_steps - self.steps
 
     def _forced(self, division: Division) -> None:
+        self._groups = dict(self._over.nothing().groups)
         while self._left > 0:
-            self._groups[division.name] = ("segmented", self._over.look(division), 1.0)
+            self._groups[division.name] = ("segmented", self._over.look(0), 1.0)
             steps = self._left if division.fixed else 1  # the next step may find its samples at other branches
-            if self._sorted(division, self._over.parts(division), steps) < steps:
+            if self._sorted(0, steps) < steps:
                 return  # all done, stopped, or what is left is held by another mask
 
     def _decided(self) -> None:
-        gains = {division: self._look(division) for division in self._over.split.divisions}
-        division = max(gains, key=lambda one: gains[one])
-        if gains[division] >= ENTER and division.same_bits:
+        divisions = self._over.split.divisions
+        gains = [self._look(i) for i in range(len(divisions))]
+        best = gains.index(max(gains))
+        if gains[best] >= ENTER and divisions[best].same_bits:
             self._fused(min(EARLY, self._left))
-            if self._left > 0 and (gain := self._look(division)) >= KEEP:
-                self._groups[division.name] = ("segmented", self._groups[division.name][1], gain)
-                # Later looks would find the same: every branch goes the way that is better for it.
-                self._sorted(division, self._over.parts(division, profiting=True), self._left)
+            if self._left > 0 and (gain := self._look(best)) >= KEEP:
+                name = divisions[best].name
+                self._groups[name] = ("segmented", self._groups[name][1], gain)
+                self._sorted(best, self._left)  # a later look finds the same: each branch goes the way it profits from
                 return
         if self._left > 0:
             self._fused(self._left)
 
-    def _look(self, division: Division) -> float:
-        mix = self._over.look(division)
-        gain = predicted_gain(division.costs, mix, self._left)
+    def _look(self, which: int) -> float:
+        division, mix = self._over.split.divisions[which], self._over.look(which)
+        gain = predicted_gain(division.costs, mix, self._max_steps - self.steps)
         self._groups[division.name] = ("switch", mix, gain)
         return gain
 
@@ -234,14 +240,15 @@ class _Course:
         self._over.stopped |= stopped
         self._add(launches, taken, exact, visits)
 
-    def _sorted(self, division: Division, parts: Sequence[_Part], steps: int) -> int:
+    def _sorted(self, which: int, steps: int) -> int:
         """Steps by branch; how many the busiest sample took."""
-        came = [self._over.step(i, part, steps, *self._how, self._told()) for i, part in enumerate(parts)]
+        size, told = self._over.split.divisions[which].size, self._told()
+        came = [self._over.step(which, branch, steps, *self._how, told) for branch in range(size)]
         taken = max(one for one, _, _ in came)
         self._sorts += 1
         self._split_steps += taken
-        self._branches = division.size
-        self._add(taken * division.size, taken, all(exact or one < taken for one, exact, _ in came),
+        self._branches = size
+        self._add(taken * size, taken, all(exact or one < taken for one, exact, _ in came),
                   sum(visits for _, _, visits in came))
         return taken
 
@@ -257,27 +264,36 @@ class _Course:
 
 
 class _Selector:
-    """Which branch each sample takes now."""
+    """Which branch each sample takes, as of the last reading."""
 
     def __init__(self, division: Division, values: Mapping[str, Any], n: int) -> None:
         self._division, self._values = division, values
-        self._written = division.selector not in values
-        self._plane: Array = np.zeros(n, np.int32) if self._written else values[division.selector]
+        self._source: Array | None = values[division.selector] if division.is_plane else None
+        self._plane: Array = self._source if self._source is not None and division.fixed else np.zeros(n, np.int32)
         self._bound: _core.Bound | None = None
 
-    def read(self, door: str, classes: Array) -> None:
-        classifier = self._division.classifier if self._written else None
-        if classifier is not None:
-            if self._bound is None:
-                self._bound = _bound(classifier, {**self._values, self._division.selector: self._plane})
-            if (moved := self._bound.launch(door)) is not None:
-                raise BufferRefused(refusal(door, f"plane {moved!r}", "an array that moved in the middle of a run",
-                                            "one that stays where it is", "change it between runs"))
-        np.clip(self._plane, 0, self._division.size - 1, out=classes, casting="unsafe")
+    def read(self, door: str) -> None:
+        """Read it anew, where it is not the plane itself."""
+        if self._plane is self._source:
+            return
+        if self._source is not None:
+            np.clip(self._source, 0, self._division.size - 1, out=self._plane, casting="unsafe")
+            return
+        if self._bound is None:
+            self._bound = _bound(self._division.classifier, {**self._values, self._division.selector: self._plane})
+        if (moved := self._bound.launch(door)) is not None:
+            raise BufferRefused(refusal(door, f"plane {moved!r}", "an array that moved in the middle of a run",
+                                        "one that stays where it is", "change it between runs"))
+
+    def takes(self, branch: int, out: Array) -> None:
+        """Which samples take a branch."""
+        last = self._division.size - 1
+        (np.less_equal if branch == 0 else np.greater_equal if branch == last else np.equal)(
+            self._plane, branch, out=out)
 
 
 class _Part:
-    """A branch over the planes of a model."""
+    """A kernel over the planes of a model, for the samples of a branch."""
 
     def __init__(self, door: str, model: Model, values: Mapping[str, Any], n: int) -> None:
         self.counter = np.zeros(1, np.uint32)
