@@ -20,7 +20,7 @@ class Group:
     policy: str  #: "auto": the caller's to choose
     size: int  #: branches
     fixed: bool  #: a step writes no plane that its selector reads
-    nested: bool  #: it is inside a loop of the step, or of a launch of several: its policy cannot be changed
+    nested: bool  #: it is inside a loop of the step: its policy cannot be changed
 
 
 @dataclass(frozen=True)

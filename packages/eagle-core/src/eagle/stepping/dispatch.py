@@ -57,9 +57,13 @@ def resolved(item: Any, policies: Mapping[str, str]) -> Any:
            and name in policies}
     if not own:
         return item
-    from hawk import resolve_dispatch
+    import hawk
 
-    return resolve_dispatch(item.kernel if isinstance(item, AutoPlan) else item, own)
+    kernel = item.kernel if isinstance(item, AutoPlan) else item
+    several = kernel.walk.finish[1] if kernel.walk.finish is not None else 1
+    if several in (1, "auto"):
+        return hawk.resolve_dispatch(kernel, own)
+    return hawk.steps(hawk.resolve_dispatch(kernel.step, own), several)
 
 
 def _read(door: str, dispatch: Any) -> dict[str, str | None]:
@@ -91,8 +95,8 @@ def _check(door: str, dispatch: Any, given: Mapping[str, str | None], items: Seq
             raise ValueError(refusal(door, f"dispatch, group {name!r}", f"the policy {groups[name].policy!r} of its "
                                      "author", "a group whose policy is 'auto'", "leave it out"))
         if name not in free:
-            raise ValueError(refusal(door, f"dispatch, group {name!r}", "a group inside a loop, or in a launch of "
-                                     "several steps", "one at the top of a step", "give it a policy in the kernel"))
+            raise ValueError(refusal(door, f"dispatch, group {name!r}", "a group inside a loop",
+                                     "one outside of loops", "give it a policy in the kernel"))
     if not free:
         raise ValueError(refusal(door, "dispatch", shown(dispatch), "None: the model has no 'auto' groups whose "
                                  "policy may be chosen", "leave it out"))

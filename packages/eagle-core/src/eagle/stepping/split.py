@@ -104,6 +104,7 @@ class SplitEngine:
         self.split: Split = model.split
         self.engine, self.n, self.counter, self.mask = engine, n, counter, values[model.mask]
         self._door, self._model, self._values = door, model, values
+        self.whole = 1 if model.auto else int(model.steps)  # launches without a split are not cut, so no run is
         self._own, self._rest = np.empty(n, np.bool_), np.empty(n, np.bool_)  # who takes a branch; the mask of it
         self._selectors = [_Selector(one, values, n) for one in self.split.divisions]
         self._parts: dict[str, tuple[_Part, ...]] = {}
@@ -186,7 +187,8 @@ class _Course:
 
     def __init__(self, over: SplitEngine, max_steps: int, threads: int, native: bool,
                  progress: Progress | None) -> None:
-        self._over, self._max_steps, self._how, self._progress = over, max_steps, (threads, native), progress
+        self._over, self._how, self._progress = over, (threads, native), progress
+        self._max_steps = -(-max_steps // over.whole) * over.whole
         self._groups: dict[str, tuple[str, tuple[int, ...], float]] = {}
         self.launches = self.steps = self.visits = self._sorts = self._split_steps = self._branches = 0
         self.exact = True
@@ -269,7 +271,7 @@ class _Selector:
     def __init__(self, division: Division, values: Mapping[str, Any], n: int) -> None:
         self._division, self._values = division, values
         self._source: Array | None = values[division.selector] if division.is_plane else None
-        self._plane: Array = self._source if self._source is not None and division.fixed else np.zeros(n, np.int32)
+        self._plane: Array = self._source if self._source is not None and division.fixed else np.zeros(n, np.int64)
         self._bound: _core.Bound | None = None
 
     def read(self, door: str) -> None:
