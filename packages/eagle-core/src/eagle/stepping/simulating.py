@@ -174,7 +174,8 @@ def simulate(model: Any, /, *args: Any, max_steps: int, until: Any = None, every
     starts at zero. With numbers, or arrays without an axis of samples, for all per-sample planes it is one sample.
 
     `scalar_type` ("float64" or "float32") says how hawk kernels are built, `dispatch` how their "auto" groups run: one
-    of "auto", "switch", "predicated", or {group: policy}. `every` and `reorder` are for kernels with an active set;
+    of "auto", "switch", "predicated", "segmented" (sorted by branch, a kernel for each; PerformanceWarning where the
+    step changes the selector), or {group: policy}. `every` and `reorder` are for kernels with an active set;
     `layout`, `progress` and the errors are those of :func:`eagle.until_done`; names raise ArgumentError. A model is
     built and read when it is first seen. `max_memory` are the bytes of planes that a run may hold at once, for
     kernels that touch only their own sample: arrays, numpy memmaps among them, are then stepped block by block.
