@@ -78,13 +78,14 @@ WARNED: set[tuple[str, int, str, type[Warning]]] = set()
 _LIBRARIES = ("eagle", "hawk", "torch", "cupy")  # their frames called in the name of somebody
 
 
-def warn(argument: str, text: str, category: type[Warning]) -> None:
-    """Warn about an argument, once for each line of code that gives it; where a filter makes an error of it, always."""
+def warn(argument: str, text: str, category: type[Warning], *, each: bool = False) -> None:
+    """Warn about an argument, once for each line of code that gives it; where a filter makes an error of it, or for
+    `each` call, always."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES:
         frame, level = frame.f_back, level + 1
     site = (frame.f_code.co_filename, frame.f_lineno, argument, category)
-    if site not in WARNED or _is_error(f"{argument} {text}", category, frame):
+    if each or site not in WARNED or _is_error(f"{argument} {text}", category, frame):
         warnings.warn(f"{argument} {text}", category, stacklevel=level)
         WARNED.add(site)
 

@@ -20,7 +20,7 @@ from eagle.stepping.making import read_planes
 from eagle.stepping.model import Kernel, Model
 from eagle.stepping.progress import Bar, read_progress
 from eagle.stepping.relocation import Reach, reach
-from eagle.stepping.report import RunReport
+from eagle.stepping.report import RunReport, Verdict, together
 from eagle.stepping.runner import Runner, make_report, make_runner
 
 __all__ = ["check_blocks", "step_blocks"]
@@ -107,6 +107,7 @@ def step_blocks(door: str, model: Model, calling: Calling, planes: Mapping[str, 
     mask, done, most_steps, exact, mapped = runner.terminated, 0, 0, True, 0
     others = {name: value for name, value in plain.items() if name not in slots}
     blocks: dict[int, Runner] = {}
+    verdict: Verdict | None = None
 
     def tell(now: int, _: int, steps: int) -> object:
         return told(done + now, n, max(steps, most_steps)) if told is not None else None
@@ -131,10 +132,11 @@ def step_blocks(door: str, model: Model, calling: Calling, planes: Mapping[str, 
             done += report.finished
             most_steps, exact, mapped = max(most_steps, report.steps), exact and report.exact_steps, \
                 mapped + report.mapped
+            verdict = together(verdict, report)
     finally:
         if isinstance(told, Bar):
             told.close()
-    return make_report(model, n, done, most_steps, exact, mapped), perf_counter() - began
+    return make_report(model, n, done, most_steps, exact, mapped, verdict=verdict), perf_counter() - began
 
 
 def _block(door: str, slots: Mapping[str, Slot], n: int, left: int) -> int:

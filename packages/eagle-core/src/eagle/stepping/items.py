@@ -15,7 +15,7 @@ from eagle.plan.plan import is_hawk_kernel
 from eagle.sidecar import derived_tag
 from eagle.stepping.dispatch import resolved
 
-__all__ = ["build_items", "read_items"]
+__all__ = ["build_items", "build_kernels", "read_items"]
 
 
 def read_items(door: str, model: Any, until: Any) -> tuple[Any, ...]:
@@ -65,7 +65,7 @@ def build_items(door: str, items: Sequence[Any], scalar_type: Any, policies: Map
                                      "None: it says how hawk kernels are built",
                                      "leave it out, and build the plan with eagle.deploy(k, scalar_type=...)"))
     unique = {id(item): resolved(item, policies) for item in items}
-    bundles: dict[Any, list[int]] = {}
+    precisions: dict[int, Any] = {}
     names: dict[str, int] = {}
     for key, item in unique.items():
         if not is_hawk_kernel(item):
@@ -74,9 +74,18 @@ def build_items(door: str, items: Sequence[Any], scalar_type: Any, policies: Map
             raise ValueError(refusal(door, "model", f"two kernels named {item.name!r}", "different names",
                                      "rename one"))
         known = next((one for one in items if id(one) == key), None)
-        precision = known.plugin.scalar_type if isinstance(known, AutoPlan) else scalar_type
-        bundles.setdefault((item.walk.access, precision), []).append(key)
-    for (_, precision), keys in bundles.items():
-        plans = deploy_kernels(door, [unique[key] for key in keys], precision)
-        unique |= zip(keys, plans, strict=True)
+        precisions[key] = known.plugin.scalar_type if isinstance(known, AutoPlan) else scalar_type
+    for precision in set(precisions.values()):
+        keys = [key for key, own in precisions.items() if own == precision]
+        unique |= zip(keys, build_kernels(door, [unique[key] for key in keys], precision), strict=True)
     return tuple(unique[id(item)] for item in items)
+
+
+def build_kernels(door: str, kernels: Sequence[Any], scalar_type: str | None) -> tuple[AutoPlan, ...]:
+    """A plan for each hawk kernel; those of one access class are built into one bundle."""
+    bundles: dict[str, list[Any]] = {}
+    for kernel in kernels:
+        bundles.setdefault(kernel.walk.access, []).append(kernel)
+    plans = {id(kernel): plan for alike in bundles.values()
+             for kernel, plan in zip(alike, deploy_kernels(door, alike, scalar_type), strict=True)}
+    return tuple(plans[id(kernel)] for kernel in kernels)

@@ -76,6 +76,7 @@ class Model:
     automatic: bool  #: whether a kernel is automatic, also where each launch is told one step
     compacting: bool
     fused: bool  #: whether launches of an automatic kernel take several steps; never one, unless one is all there is
+    split: Any = None  #: how a run may be split by branch: a `split.Split`
 
     @property
     def auto(self) -> bool:

@@ -16,6 +16,7 @@ from eagle.roles import FINISHED_COUNT, FUSED_STEPS
 from eagle.stepping.calling import Calling
 from eagle.stepping.model import MOST_STEPS, Model
 from eagle.stepping.result import SimResult
+from eagle.stepping.split import SplitEngine
 from eagle.stepping.steps import Engine
 
 __all__ = ["Quick"]
@@ -86,14 +87,15 @@ class Quick:
             return None
         mask = planes[self._model.mask]
         n = mask.size
-        if n == 0:
+        if n == 0 or self._model.split is not None and not mask.ndim:
             return None
-        engine = Engine(DOOR, self._model, bounds, n, counter, word, lambda: self._written(bounds))
+        whole = Engine(DOOR, self._model, bounds, n, counter, word, lambda: self._written(bounds))
+        engine = whole if self._model.split is None else SplitEngine(DOOR, self._model, whole, planes, n, counter)
         began = perf_counter()
         _, steps, exact, mapped, _ = engine.run(max_steps, 0, True, None)
         wall = perf_counter() - began
         return SimResult({name: planes[name] for name in self._state}, mask,
-                         (self._model, n, int(counter[0]), steps, exact, mapped), wall, allocated)
+                         (self._model, n, int(counter[0]), steps, exact, mapped, 0, 0, engine.verdict), wall, allocated)
 
     def _bind(self, planes: dict[str, Any]) -> tuple[_core.Bound, ...] | None:
         """Each kernel bound; what was made is among `planes` then."""

@@ -12,7 +12,7 @@ from eagle.registry.memo import Memo
 from eagle.registry.origin import Origin, emitted_source
 from eagle.stepping.source_proof import is_anywhere, words
 
-__all__ = ["Reach", "reach"]
+__all__ = ["Reach", "nodes_of", "reach"]
 
 _proven: Memo[bool] = Memo(128)  # by what was loaded
 
@@ -63,7 +63,7 @@ def reach(signature: Signature) -> Reach:
             or any(slot.use not in _LOCAL for slot in stage.slots)):
         return Reach.BATCH
     walk = _walk(plugin)
-    nodes = tuple(_nodes(walk.order)) if walk is not None else ()
+    nodes = tuple(nodes_of(walk.order)) if walk is not None else ()
     moves = all(map(_is_anywhere, nodes)) if nodes else _is_proven(getattr(plugin, "origin", None))
     if access != "sample_local" and not (moves or nodes and all(map(_spares_others, nodes))):
         return Reach.BATCH
@@ -120,7 +120,7 @@ def _is_whole(node: Any) -> bool:
     return getattr(node, "role", None) in _WHOLE
 
 
-def _nodes(order: Iterable[Any]) -> Iterator[Any]:
+def nodes_of(order: Iterable[Any]) -> Iterator[Any]:
     """Every node of a body once: those in the order, and whatever hangs on them."""
     stack, seen = list(order), set[int]()
     while stack:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-__all__ = ["RunReport", "new_report"]
+__all__ = ["RunReport", "Verdict", "new_report", "together"]
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,8 @@ class RunReport:
     """What one run did. A value: frozen, compared by its fields, copied and pickled.
 
     `launches` are calls of the engine: 1 of an automatic kernel, ``ceil(steps / K)`` of one with a fixed K, one a step
-    of several plans; `launches_by_k` are the same by the steps of each. `mapped` are the visits of samples by entries.
+    of several plans, one a step and branch where a group was split; `launches_by_k` are the same by the steps of each,
+    with one a step where a group was split. `mapped` are the visits of samples by entries.
     """
 
     n: int  #: samples of the batch
@@ -32,8 +34,33 @@ class RunReport:
     probe: bool = False
     timed: bool = False
     dispatch: dict[str, tuple[Any, ...]] | None = None  #: {group: (policy, samples by branch, predicted gain)}
-    class_sorts: int = 0
+    class_sorts: int = 0  #: how often samples were sorted by branch
     mapped: int = 0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of ``dispatch=``."""
+
+    groups: Mapping[str, tuple[str, tuple[int, ...], float]]  #: what the report has for `dispatch`
+    sorts: int = 0
+    steps: int = 0  #: those that were split
+    branches: int = 0  #: into how many kernels
+
+
+def together(verdict: Verdict | None, report: RunReport) -> Verdict | None:
+    """`verdict` of the parts of a batch before, with one part more: a group is split where it is in some part."""
+    if report.dispatch is None:
+        return verdict
+    before = verdict or Verdict({})
+    groups: dict[str, tuple[str, tuple[int, ...], float]] = {}
+    steps = branches = 0
+    for name, (policy, mix, gain) in report.dispatch.items():
+        others, known, _ = before.groups.get(name, (policy, (0,) * len(mix), gain))
+        groups[name] = min(policy, others), tuple(map(sum, zip(mix, known, strict=True))), gain
+        if policy == "segmented":
+            steps, branches = report.steps, len(mix)
+    return Verdict(groups, before.sorts + report.class_sorts, max(before.steps, steps), max(before.branches, branches))
 
 
 _USUAL = {one.name: one.default for one in fields(RunReport) if one.default is not MISSING}

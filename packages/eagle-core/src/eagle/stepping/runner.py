@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ from eagle.stepping.model import (
     refuse_reserved,
 )
 from eagle.stepping.progress import Bar, Progress, read_progress
-from eagle.stepping.report import RunReport, new_report
+from eagle.stepping.report import RunReport, Verdict, new_report
+from eagle.stepping.split import SplitEngine
 from eagle.stepping.steps import Engine
 
 __all__ = ["POLICIES", "Runner", "make_report", "make_runner", "run_until_done", "until_done"]
@@ -55,15 +57,18 @@ class Runner:
         self._herd = make_herd(door, model, binding, theta, every) if theta is not None else None
         self._moves = self._herd is not None and self._herd.moves
         self._stale = True  # whether the active set has not seen the mask as it is
-        self._engine = Engine(door, model, binding.packed, binding.n, self._counter, self._word,
-                              lambda: tuple(binding.written.values()), self._over_herd if model.compacting else None)
+        whole = Engine(door, model, binding.packed, binding.n, self._counter, self._word,
+                       lambda: tuple(binding.written.values()), self._over_herd if model.compacting else None)
+        self._engine = whole if model.split is None or theta is not None and not model.split.forced else SplitEngine(
+            door, model, whole, binding.bounds[0].arguments.packed, binding.n, self._counter)
         self._bytes = binding.mask.view(np.uint8)
         self._turns = _core.Turns("Runner")
         self._host_policy = "auto"
         self._host_threads: int | None = None
         self._last: RunReport | None = None
         self._before = 0
-        self._ran = (0, True, 0, 0, 0)  # steps, whether exact, visits of samples, compactions, reorders
+        # Steps, whether exact, visits of samples, compactions, reorders, what was decided.
+        self._ran: tuple[int, bool, int, int, int, Verdict | None] = (0, True, 0, 0, 0, None)
         self._tell = None if progress is None else self._told
         self._said: tuple[int, int] | None = None
         all_done = SkipGuard(self._counter, 0, np.array([binding.n], np.uint32), 0)
@@ -221,10 +226,10 @@ class Runner:
             for bound, packed in binding.pairs:
                 bound.refuse_moved(door, packed)
             counter[0] = self._before = int(np.count_nonzero(self._bytes))
-            self._ran = (0, True, 0, 0, 0)
+            self._ran = (0, True, 0, 0, 0, self._engine.nothing())
             self._loop()
-            steps, exact, mapped, compactions, reorders = self._ran
-            report = make_report(self._model, n, int(counter[0]), steps, exact, mapped, compactions, reorders)
+            steps, exact, mapped, compactions, reorders, verdict = self._ran
+            report = make_report(self._model, n, int(counter[0]), steps, exact, mapped, compactions, reorders, verdict)
             self._last = report
             return report
 
@@ -244,7 +249,8 @@ class Runner:
                 if binding.copies:
                     binding.end()
             herd = self._herd  # made by now, where the loop kept one
-            self._ran = (steps, exact, mapped, herd.compactions if herd else 0, herd.reorders if herd else 0)
+            self._ran = (steps, exact, mapped, herd.compactions if herd else 0, herd.reorders if herd else 0,
+                     self._engine.verdict)
             if progress is not None and self._said != (now := (int(self._counter[0]), steps)):
                 progress(*now)
         finally:
@@ -289,13 +295,17 @@ class Runner:
 
 
 def make_report(model: Model, n: int, finished: int, steps: int, exact: bool, mapped: int, compactions: int = 0,
-                reorders: int = 0) -> RunReport:
+                reorders: int = 0, verdict: Verdict | None = None) -> RunReport:
     """The report of a run that took `steps`."""
-    k = model.steps
-    by_k = {} if not steps else {steps: 1} if k == "auto" else {int(k): -(-steps // int(k))}
-    return new_report(n=n, finished=finished, done=finished == n, launches=sum(by_k.values()), steps=steps,
-                      compactions=compactions, reorders=reorders, build_s=0.0, launches_by_k=by_k, exact_steps=exact,
-                      mapped=mapped)
+    k, split = model.steps, verdict.steps if verdict is not None else 0
+    whole = steps - split
+    by_k = {} if not whole else {whole: 1} if k == "auto" else {int(k): -(-whole // int(k))}
+    report = new_report(n=n, finished=finished, done=finished == n, launches=sum(by_k.values()), steps=steps,
+                        compactions=compactions, reorders=reorders, build_s=0.0, launches_by_k=by_k, exact_steps=exact,
+                        mapped=mapped)
+    return report if verdict is None else replace(
+        report, launches=report.launches + split * verdict.branches, class_sorts=verdict.sorts,
+        launches_by_k=by_k | ({1: by_k.get(1, 0) + split} if split else {}), dispatch=dict(verdict.groups))
 
 
 Step = Plan | AutoPlan | list[Any] | tuple[Any, ...]

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 from eagle import _core
+from eagle.errors import PerformanceWarning, warn
 from eagle.interop.frameworks import ORIGINS, Adapter, detect
 from eagle.plan.layout import unmarked
 from eagle.registry.memo import Memo
@@ -22,6 +24,7 @@ from eagle.stepping.quick import Quick
 from eagle.stepping.report import RunReport
 from eagle.stepping.result import SimResult
 from eagle.stepping.runner import Runner, make_runner
+from eagle.stepping.split import read_split
 
 __all__ = ["Simulation", "simulate", "simulation"]
 
@@ -171,7 +174,8 @@ def simulate(model: Any, /, *args: Any, max_steps: int, until: Any = None, every
     starts at zero. With numbers, or arrays without an axis of samples, for all per-sample planes it is one sample.
 
     `scalar_type` ("float64" or "float32") says how hawk kernels are built, `dispatch` how their "auto" groups run: one
-    of "auto", "switch", "predicated", or {group: policy}. `every` and `reorder` are for kernels with an active set;
+    of "auto", "switch", "predicated", "segmented" (sorted by branch, a kernel for each; PerformanceWarning where the
+    step changes the selector), or {group: policy}. `every` and `reorder` are for kernels with an active set;
     `layout`, `progress` and the errors are those of :func:`eagle.until_done`; names raise ArgumentError. A model is
     built and read when it is first seen. `max_memory` are the bytes of planes that a run may hold at once, for
     kernels that touch only their own sample: arrays, numpy memmaps among them, are then stepped block by block.
@@ -220,12 +224,19 @@ def _prepared(door: str, model: Any, until: Any, scalar_type: Any, dispatch: Any
     key = _key(model, until, scalar_type, dispatch)
     if key is None or (prepared := _seen.find(key)) is None:
         items = read_items(door, model, until)
-        policies = read_dispatch(door, dispatch, items)
-        parts = build_items(door, items, scalar_type, policies)
+        chosen = read_dispatch(door, dispatch, items)
+        parts = build_items(door, items, scalar_type, chosen.policies)
         read = read_model(door, parts[0] if len(parts) == 1 else parts)
+        if chosen.divisible:
+            read = replace(read, split=read_split(door, chosen, parts[0], read))
         prepared = Prepared(items, read, read_calling(door, read))
         if key is not None:
             prepared = _seen.keep(key, prepared)
+    split = prepared.model.split
+    if split is not None and split.forced and not split.divisions[0].fixed:
+        name = split.divisions[0].name
+        warn(f"dispatch, group {name!r}", "is split by branch, and the step changes its selector: samples are sorted "
+             f"anew in each step; dispatch={{{name!r}: 'switch'}} needs no sort", PerformanceWarning, each=True)
     return prepared
 
 

@@ -15,6 +15,7 @@ from eagle.stepping.herd import Herd
 from eagle.stepping.loop import Loop
 from eagle.stepping.model import Kernel, Model
 from eagle.stepping.relocation import Reach
+from eagle.stepping.report import Verdict
 
 __all__ = ["Engine"]
 
@@ -29,6 +30,8 @@ class Engine:
     `written` gives the arrays that a step changes. `herd` gives what keeps an active set beside the portable loop, and
     what kernels run over that.
     """
+
+    verdict: Verdict | None = None  #: nothing was to decide
 
     def __init__(self, door: str, model: Model, packed: tuple[_core.Bound, ...], n: int, counter: Array,
                  word: Array | None, written: Callable[[], tuple[Array, ...]],
@@ -56,6 +59,10 @@ class Engine:
         if exact and self._model.holds and self._counter[0] < self._n:
             exact = False  # all that are left may be held
         return launches, steps, exact, visits, stopped
+
+    def nothing(self) -> Verdict | None:
+        """The verdict of a run with nothing to do."""
+        return None
 
     def stop(self) -> None:
         """Let a run in another thread return at its next round. It changes nothing between runs."""
