@@ -44,7 +44,7 @@ public:
         Level& level = levels_[levelOf(age)];
         const double n = static_cast<double>(live), gone = static_cast<double>(died);
         level.lived = kMemory * level.lived + (n - gone / 2) * static_cast<double>(steps);
-        level.finished = kMemory * level.finished + died < live ? gone : 0;
+        level.finished = kMemory * level.finished + (died < live ? gone : 0);
     }
 
 private:
