@@ -6,7 +6,10 @@ from __future__ import annotations
 import hawk
 import hawk.math as m
 from hawk import Index, Matrix, Mutable, Quat, Scalar, Sorted, Table, Terminated, Vector
+from hawk.ext import Guard, Kind
 from hawk.trace import raw_device
+
+ACTIVE = Kind("active", guard=Guard(active_set=True))
 
 twice = raw_device("(2.0 * hawk_raw_arg0)", access="sample_local")
 placed = raw_device("static_cast<Real>(hawk_j)", access="sample_local")
@@ -118,5 +121,22 @@ def turns(q: Quat, stop: Scalar, terminated: Terminated, v: Mutable[Vector[3]], 
 @hawk.kernel(steps=1)
 def solves(a: Matrix[3, 3], stop: Scalar, terminated: Terminated, v: Mutable[Vector[3]], k: Mutable[Scalar]):
     v = m.solve(a, v)[0] * 0.25 + m.vec(1.0, 2.0, 3.0)
+    k += 1.0
+    terminated = k >= stop
+
+
+@hawk.kernel
+def looping_table(t: Table[Scalar], i: Index, stop: Scalar, terminated: Terminated, x: Mutable[Scalar],
+                  k: Mutable[Scalar]):
+    for _j in range(4):
+        x = x * 0.5 + t.at(i)
+    k += 1.0
+    terminated = k >= stop
+
+
+@ACTIVE
+def looping_live(stop: Scalar, terminated: Terminated, x: Mutable[Scalar], k: Mutable[Scalar]):
+    for _j in range(4):
+        x = x * 0.5 + 1.0
     k += 1.0
     terminated = k >= stop

@@ -139,7 +139,7 @@ def test_moving_changes_no_bit_of_the_fused_side_in_the_default_profile(form: st
 
 
 KERNELS = {name: kernel for name, kernel in vars(rk).items() if hasattr(kernel, "walk")}
-MOVED = ("table_in_a_loop", "turns", "solves")
+MOVED = ("table_in_a_loop", "turns", "solves", "looping_table", "looping_live")
 
 
 @pytest.mark.parametrize("name", KERNELS)

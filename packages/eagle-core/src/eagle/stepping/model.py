@@ -29,7 +29,7 @@ AUTO = "auto"
 MOST_STEPS = 2**63 - 1
 USUAL_EVERY, LEAST_EVERY = 16, 4  # steps between compactions
 LEAST_THETA, MOST_THETA = 0.25, 0.75
-SMALL_STEP = 8  # operations of a step below which a scalar loop of steps costs less than a launch of each
+SMALL_STEP = 4  # operations of a step up to which a scalar loop of steps beats launches of one; docs/design.md
 NODES = ("opaque", "child")  # kinds that may stand in a step
 BETWEEN = ("opaque_stream", "opaque_host")  # code that a captured loop cannot call
 
@@ -206,9 +206,17 @@ def _check_one_step(door: str, finishing: list[Kernel], has_nodes: bool) -> None
 
 
 def _is_fused(plugin: Any) -> bool:
-    """Whether an automatic entry is given several steps a launch: a rule of the artifact, since it decides bits."""
+    """Whether an automatic entry is given several steps a launch: a rule of the artifact, since it decides bits.
+
+    Those with a tile are, and small ones. A kernel with a loop in its step has no tile, and its operations are not
+    counted: its steps are vectorised where its samples are independent and in order.
+    """
+    if getattr(plugin, "host_tile", 0) > 0:
+        return True
     ops = getattr(plugin, "step_ops", None)
-    return getattr(plugin, "host_tile", 0) > 0 or ops is not None and ops <= SMALL_STEP
+    if ops is None:
+        return plugin.exec_access == "sample_local" and ("lookup", ACTIVE_MAP) not in map(tuple, plugin.arg_spec)
+    return bool(ops <= SMALL_STEP)
 
 
 # ---- options ---------------------------------------------------------------------------------------------------------
