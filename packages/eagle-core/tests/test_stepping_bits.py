@@ -77,7 +77,8 @@ def check(model: Model, report: Any, planes: Planes, mask: Array, want: Answer, 
         assert report.launches_by_k == {k: math.ceil(steps / k)}
     if model.exact and steps:
         assert int((want.counts > 0).sum()) <= report.mapped * len(model.kernels)
-    assert (report.build_s, report.mode, report.slot_fill, report.dispatch) == (0.0, "band", None, None)
+    assert (report.build_s, report.mode, report.slot_fill) == (0.0, "band", None)
+    assert report.dispatch is None or model.owned  # a group that was left to the run
 
 
 @pytest.mark.parametrize("n", SIZES)
