@@ -117,9 +117,9 @@ def test_a_released_minor_takes_no_new_symbol(tree: Path) -> None:
 
 
 def test_a_symbol_needs_a_declaration(tree: Path) -> None:
-    edit(tree / SYMBOLS, "#undef EAGLE_SYMBOL", "EAGLE_SYMBOL(step_run, extension, -1, ALONE)\n#undef EAGLE_SYMBOL")
+    edit(tree / SYMBOLS, "#undef EAGLE_SYMBOL", "EAGLE_SYMBOL(launch_all, extension, -1, ALONE)\n#undef EAGLE_SYMBOL")
     status, messages = abi(tree, "--check")
-    assert (status, messages) == (1, [f"abi: symbol step_run: in {SYMBOLS}, not declared in {HEADER}"])
+    assert (status, messages) == (1, [f"abi: symbol launch_all: in {SYMBOLS}, not declared in {HEADER}"])
 
 
 def test_growth_at_the_end_is_recorded_by_write(tree: Path) -> None:

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "eagle/stepping/Ages.h"
+#include "eagle/stepping/Aside.h"
 #include "eagle/stepping/Lanes.h"
 #include "eagle/stepping/Record.h"
 #include "eagle/stepping/Run.h"
@@ -74,21 +75,6 @@ private:
     static constexpr std::size_t kMostLanes = 48, kMostInLanes = std::size_t{32} << 20;
     static constexpr double kAlive = 0.8;  ///< of a block, to go on with it where it lies
     static constexpr double kLongCall = 10e6, kBetweenLooks = 30e3, kLeastCost = 0.01;  // ns
-
-    /// Samples copied into lanes, which go back whatever happens.
-    class Aside {
-    public:
-        Aside(Lanes& lanes, std::int64_t first, std::int64_t n) : lanes_(lanes), first_(first) {
-            lanes.copyIn(first, n);
-        }
-        ~Aside() { lanes_.copyOut(first_); }
-        Aside(const Aside&) = delete;
-        Aside& operator=(const Aside&) = delete;
-
-    private:
-        Lanes& lanes_;
-        const std::int64_t first_;
-    };
 
     static std::int64_t capacityOf(const Batch& batch) {
         const std::size_t bytes = batch.bytes() + sizeof(std::int64_t);
@@ -186,20 +172,16 @@ private:
         }
     }
 
-    /// Steps samples that must keep their positions: they are put aside, in memory that goes on behind them, where the
-    /// entry finds them at the very indices they have in the batch.
+    /// Steps samples that must keep their positions.
     void runAside(std::int64_t first, std::int64_t n) {
         const std::int64_t live = alive(first, n, picked_);
         if (live == 0) return;
-        Lanes lanes(batch_, layout_);
-        const Aside aside(lanes, first, n);
-        const std::int64_t span = lanes.pad();
-        lanes.show(there_, laneRows_, first);
-        auto* const mask = reinterpret_cast<std::uint8_t*>(shifted(reinterpret_cast<char*>(lanes.mask()), -first));
-        Group group{there_, first, span, n, batch_.samples, first, span, 0, live};
+        const Aside aside(batch_, layout_, first, n);
+        aside.show(there_, laneRows_);
+        Group group{there_, aside.begin(), aside.span(), n, batch_.samples, aside.begin(), aside.span(), 0, live};
         while (group.live > 0 && group.age < batch_.cap && !stopped()) {
-            if (batch_.mapped()) listAlive(group, lanes.mask(), n);
-            advance(group, targetOf(group.age, false), laneRows_, mask);
+            if (batch_.mapped()) listAlive(group, aside, first, n);
+            advance(group, targetOf(group.age, false), laneRows_, aside.maskOfBatch());
         }
     }
 
@@ -208,17 +190,17 @@ private:
         return positions<false>(batch_.idle(batch_.finished + first, first, n, idle_.data()), n, found.data());
     }
 
-    /// Lets an entry that reads a list visit those of n samples alone that take steps; their bytes begin with `mask`.
-    void listAlive(Group& group, const std::uint8_t* mask, std::int64_t n) {
-        const std::uint8_t* idle = batch_.idle(mask, group.first, n, idle_.data());
-        const auto first = static_cast<std::int32_t>(group.first);
+    /// Lets an entry that reads a list visit those of samples [first, first + n) alone that take steps.
+    void listAlive(Group& group, const Aside& aside, std::int64_t first, std::int64_t n) {
+        const std::uint8_t* idle = batch_.idle(aside.mask(), first, n, idle_.data());
         group.base = 0;
         group.given = positions<false>(idle, n, map_.data());
         group.count = batch_.padded(group.given);
-        for (std::int64_t i = 0; i < group.given; ++i) map_[static_cast<std::size_t>(i)] += first;
-        const auto other =
-            static_cast<std::int32_t>(std::find_if(idle, idle + n, [](auto byte) { return byte; }) - idle);
-        std::fill(map_.begin() + group.given, map_.begin() + group.count, first + other);  // they take none
+        const std::uint8_t* other = std::find_if(idle, idle + n, [](auto byte) { return byte; });
+        const std::int64_t spare = other == idle + n ? aside.spare() : first + (other - idle);
+        for (std::int64_t i = 0; i < group.given; ++i)
+            map_[static_cast<std::size_t>(i)] += static_cast<std::int32_t>(first);
+        std::fill(map_.begin() + group.given, map_.begin() + group.count, static_cast<std::int32_t>(spare));
     }
 
     void gather(std::int64_t first, std::int64_t n, std::int64_t age) {
