@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The good one has the required symbols alone; -DFULL adds the groups stream, exec, interop and filtering and the
- * extension team_size, on the calling thread. */
+ * extensions team_size and step_run, on the calling thread. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -298,6 +298,7 @@ eagle_status eagle_backend_host_func(uint64_t stream, void (*fn)(void *), void *
 }
 
 #include "fake_filtering.h"
+#include "fake_stepping.h"
 
 /* ---- extensions -------------------------------------------------------------------------------------------------- */
 

@@ -56,7 +56,7 @@ def test_the_smallest_backend_passes_and_the_rest_is_refused(tmp_path: Path) -> 
     }
     assert report["failed"] == report["skips"] == []
     assert report["by_group"]["refusals"] == {"passed": 12}
-    for group in ("stream", "exec", "device", "interop", "filtering", "extensions"):
+    for group in ("stream", "exec", "device", "interop", "filtering", "extensions", "stepping"):
         assert list(report["by_group"][group]) == ["not_applicable"]
     assert list(report["by_group"]["required"]) == ["passed"]
 
@@ -114,12 +114,20 @@ WRONG = {
     "SORTS": "test_filtering.py::test_a_class_sort_waits_for_fire_and_clears_it",
     "RESET_MAP": "test_filtering.py::test_reset_is_the_identity[33-True]",
     "RESIDENCY": "test_filtering.py::test_residency_tells_where_memory_is",
+    "STEP_CAP": "test_stepping.py::test_no_sample_takes_more_than_max_steps[word-3]",
+    "STEP_WORD": "test_stepping.py::test_nothing_a_word_of_one_made_is_kept[2-word]",
+    "STEP_FINISHED": "test_stepping.py::test_what_is_finished_is_left_alone[word]",
+    "STEP_EXACT": "test_stepping.py::test_every_sample_takes_its_own_steps[seven-63-any]",
+    "STEP_VISITS": "test_stepping.py::test_every_sample_takes_its_own_steps[one, mapped-63-any]",
+    "STEP_POLL": "test_stepping.py::test_poll_ends_a_run_at_the_end_of_a_step[word-3]",
+    "STEP_COUNTER": "test_stepping.py::test_every_sample_takes_its_own_steps[one-1-any]",
+    "STEP_LOST": "test_stepping.py::test_every_sample_takes_its_own_steps[word-3001-any]",
     "TEAM": "test_extensions.py::test_zero_asks_and_a_number_sets",
 }
 NEEDS_FULL = {
     *("FLAGS", "RELEASE", "STALE_HANDLE", "TAIL", "TWICE", "DIRECTION", "STREAM_COPY", "MEMSET", "COPY", "ALIGNMENT"),
     *("TWO_CALLS", "TEAM"),
-    *(wrong for wrong, test in WRONG.items() if test.startswith("test_filtering")),
+    *(wrong for wrong, test in WRONG.items() if test.startswith(("test_filtering", "test_stepping"))),
 }
 
 

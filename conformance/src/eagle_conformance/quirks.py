@@ -66,6 +66,18 @@ void {KERNEL}(void *const *params, int64_t base, int64_t count, int64_t n_sample
 """
 
 
+def build_host_library(folder: Path, name: str, source: str) -> Path:
+    """A shared library of C text by the system's compiler, built once in `folder`."""
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    if shutil.which(compiler[0]) is None:
+        skip(Skip.NEEDS_TOOLKIT, f"no C compiler {compiler[0]!r} to make a host kernel")
+    built, text = folder / f"lib{name}.so", folder / f"{name}.c"
+    if not built.exists():
+        text.write_text(source)
+        subprocess.run([*compiler, "-O2", "-shared", "-fPIC", str(text), "-o", str(built)], check=True)
+    return built
+
+
 class HostQuirks:
     """For backends of host memory (DLPack type 1): a C function from the system's compiler."""
 
@@ -74,14 +86,7 @@ class HostQuirks:
 
     def image(self, folder: Path) -> bytes:
         """The path of a shared library."""
-        compiler = shlex.split(os.environ.get("CC", "cc"))
-        if shutil.which(compiler[0]) is None:
-            skip(Skip.NEEDS_TOOLKIT, f"no C compiler {compiler[0]!r} to make a host kernel")
-        built, source = folder / "libvisit.so", folder / "visit.c"
-        if not built.exists():
-            source.write_text(SOURCE)
-            subprocess.run([*compiler, "-O2", "-shared", "-fPIC", str(source), "-o", str(built)], check=True)
-        return str(built).encode()
+        return str(build_host_library(folder, "visit", SOURCE)).encode()
 
     def entry(self, library: Library, folder: Path) -> int:
         """Opened here, not by the backend: launches are tested where modules are absent."""

@@ -35,6 +35,9 @@ class Status(IntEnum):
 
 MASK_IS_DROP, WITHIN_LIVE = 1, 2
 MAX_CLASSES = 255
+STEP_MIRROR, STEP_WRITES, STEP_GUARD = 1, 2, 4
+STEP_MOVABLE = 1
+STEP_EXACT, STEP_STOPPED = 1, 2
 
 
 class Residency(IntEnum):
@@ -240,6 +243,55 @@ class ReorderClassesDesc(LongerDesc):
     ]
 
 
+StepPoll: Any = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
+
+
+class StepPlane(ctypes.Structure):
+    """eagle_step_plane, an array element without a size."""
+
+    _fields_ = [("slot", c_uint32), ("elem_bytes", c_uint32), ("components", c_uint32), ("flags", c_uint32)]
+
+
+class StepDesc(Struct):
+    """eagle_step_desc."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("device", c_int32),
+        ("n_planes", c_uint32),
+        ("function", c_uint64),
+        ("params", POINTER(c_uint64)),
+        ("nparams", c_int64),
+        ("planes", POINTER(StepPlane)),
+        ("n_samples", c_int64),
+        ("max_steps", c_int64),
+        ("steps_per_launch", c_int64),
+        ("mask_slot", c_int32),
+        ("counter_slot", c_int32),
+        ("word_slot", c_int32),
+        ("map_slot", c_int32),
+        ("live_slot", c_int32),
+        ("step_ops", c_int32),
+        ("threads", c_int32),
+        ("reserved", c_int32),
+        ("poll", StepPoll),
+        ("poll_ctx", c_void_p),
+    ]
+
+
+class StepReport(Struct):
+    """eagle_step_report, output."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("steps", c_int64),
+        ("visits", c_int64),
+        ("finished", c_int64),
+    ]
+
+
 STRUCTS: dict[str, type[ctypes.Structure]] = {
     "eagle_build_info": BuildInfo,
     "eagle_device_props": DeviceProps,
@@ -251,6 +303,9 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "eagle_reorder_plane": ReorderPlane,
     "eagle_reorder_desc": ReorderDesc,
     "eagle_reorder_classes_desc": ReorderClassesDesc,
+    "eagle_step_plane": StepPlane,
+    "eagle_step_desc": StepDesc,
+    "eagle_step_report": StepReport,
 }
 
 HostFunction: Callable[..., Any] = ctypes.CFUNCTYPE(None, c_void_p)
@@ -322,7 +377,7 @@ EXPERIMENTAL = (
         "launch fired_history mode num_members member_name release",
     ),
 )
-EXTENSIONS = ("module_load", "module_function", "module_global", "module_release", "team_size")
+EXTENSIONS = ("module_load", "module_function", "module_global", "module_release", "team_size", "step_run")
 SYMBOLS = {
     *(PREFIX + name for name in (*REQUIRED, *EXPERIMENTAL, *EXTENSIONS)),
     *(PREFIX + name for group in GROUPS.values() for name in (*group.promised, *group.later)),
@@ -409,6 +464,7 @@ SIGNATURES = {
     "module_global": "ipspp",
     "module_release": "-p",
     "team_size": "iip",
+    "step_run": "ipp",
 }
 _CTYPES: dict[str, Any] = {
     "u": c_uint32,

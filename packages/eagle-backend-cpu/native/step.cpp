@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "eagle/stepping/stepRun.h"
 #include "guard.h"
@@ -46,6 +47,30 @@ stepping::Plane readPlane(const eagle_step_plane& plane, const eagle_step_desc& 
     return {plane.slot, bytes, plane.components, mirror, (plane.flags & EAGLE_STEP_WRITES) != 0, guards};
 }
 
+/// Every slot has one meaning, a box, and memory behind it.
+void requireBoxes(const Batch& batch) {
+    std::vector<std::size_t> slots;
+    for (const std::size_t slot : {batch.mask, batch.counter, batch.word, batch.map, batch.live})
+        if (slot != Batch::kNone) slots.push_back(slot);
+    for (const stepping::Plane& plane : batch.planes) slots.push_back(plane.slot);
+    std::sort(slots.begin(), slots.end());
+    const auto twice = std::adjacent_find(slots.begin(), slots.end());
+    if (twice != slots.end())
+        refuse(EAGLE_INVALID_ARGUMENT, "desc names slot %zu twice; one meaning for each is wanted", *twice);
+    for (const std::size_t slot : slots)
+        if (!batch.params[slot])
+            refuse(EAGLE_INVALID_ARGUMENT, "desc.params[%zu] is 0; the address of a box is wanted", slot);
+}
+
+void requireMemory(const Batch& batch) {
+    if (batch.samples == 0) return;
+    const bool missing =
+        std::any_of(batch.rows.begin(), batch.rows.end(), [](const stepping::Row& row) { return !row.data; });
+    if (missing || !batch.finished)
+        refuse(EAGLE_INVALID_ARGUMENT, "a plane or the mask is at address 0; memory of %lld samples is wanted",
+               static_cast<long long>(batch.samples));
+}
+
 /// What a call costs for each sample beyond its steps, in steps: an entry that takes several moves every row in and
 /// out, which is what 60 operations cost; one of a single step is looked through afterwards.
 double overheadOf(const Batch& batch, int32_t stepOps) {
@@ -66,6 +91,7 @@ Batch readBatch(const eagle_step_desc& d) {
     requireRange("n_samples", d.n_samples, 0, kMost);
     requireRange("max_steps", d.max_steps, 1, kMost);
     requireRange("steps_per_launch", d.steps_per_launch, 0, kMost);
+    requireRange("step_ops", d.step_ops, 0, std::numeric_limits<int32_t>::max());
     requireRange("threads", d.threads, 0, exec::kMaxTeamSize);
     requireSlot("mask_slot", d.mask_slot, d);
     requireSlot("counter_slot", d.counter_slot, d);
@@ -90,7 +116,9 @@ Batch readBatch(const eagle_step_desc& d) {
     const int64_t unit = std::max<int64_t>(batch.unit, 1);
     batch.cap = std::min((d.max_steps - 1) / unit + 1, kMost / unit) * unit;
     for (uint32_t i = 0; i < d.n_planes; ++i) batch.planes.push_back(readPlane(d.planes[i], d));
+    requireBoxes(batch);
     batch.findRows();
+    requireMemory(batch);
     batch.overhead = overheadOf(batch, d.step_ops);
     return batch;
 }

@@ -391,7 +391,8 @@ typedef struct eagle_step_plane { /* no struct_size */
 #define EAGLE_STEP_WRITES 2u
 #define EAGLE_STEP_GUARD 4u /* uint8_t: samples where it is set take no steps */
 
-/* Now and then on the calling thread, with samples finished and steps taken so far; not 0 ends the run. */
+/* Now and then on the calling thread, with samples finished so far and at most the steps of all that were taken; not 0
+ * ends the run. */
 typedef int32_t (*eagle_step_poll)(void *ctx, int64_t finished, int64_t steps);
 
 /* A finishing kernel over a batch: samples are independent of each other. Slots are those of params, -1 for none. */
@@ -406,7 +407,7 @@ typedef struct eagle_step_desc {
     const eagle_step_plane *planes; /* without the mask */
     int64_t n_samples;
     int64_t max_steps;        /* the most a sample takes; rounded up to steps_per_launch */
-    int64_t steps_per_launch; /* 0: the word says, and is never 1 but for max_steps 1 */
+    int64_t steps_per_launch; /* 0: the word says, and is 1 for max_steps 1 alone */
     int32_t mask_slot;        /* uint8_t, one a sample */
     int32_t counter_slot;     /* uint32_t */
     int32_t word_slot;        /* int64_t */
@@ -426,7 +427,7 @@ typedef struct eagle_step_report { /* out */
     uint32_t struct_size;
     uint32_t flags;   /* EAGLE_STEP_EXACT, EAGLE_STEP_STOPPED */
     int64_t steps;    /* the most a sample took; without EAGLE_STEP_EXACT a bound */
-    int64_t visits;   /* samples that calls of the entry were given, each call's added up */
+    int64_t visits;   /* samples that calls of the entry were given, all calls added up */
     int64_t finished; /* samples whose mask is set */
 } eagle_step_report;
 
@@ -606,8 +607,9 @@ EAGLE_BACKEND_API void eagle_backend_module_release(eagle_module module);
 /* Threads a launch may use from now on: n >= 1 sets, 0 leaves; *previous is the number before the call. */
 EAGLE_BACKEND_API eagle_status eagle_backend_team_size(int32_t n, int32_t *previous);
 /* Steps every sample that is not finished until it is, or has taken max_steps: host kinds, complete on return. An entry
- * may be called from several threads at once, over any range, with boxes of the backend's own; what the boxes of counter,
- * word, map and live point at is left alone. A run that is ended leaves every sample at a step's end. */
+ * may be called from several threads at once, over any range, with boxes of the backend's own, and over copies of
+ * samples, with any word, to learn what they would do; what the boxes of counter, word, map and live point at is left
+ * alone. A run that is ended leaves every sample at a step's end; so does one whose entry throws between steps. */
 EAGLE_BACKEND_API eagle_status eagle_backend_step_run(const eagle_step_desc *desc, eagle_step_report *out);
 
 #ifdef __cplusplus

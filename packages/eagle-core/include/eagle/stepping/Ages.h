@@ -25,7 +25,7 @@ public:
         const double years = static_cast<double>(age);
         const double share = (level.finished + 1) / (level.lived + kPrior * years + kFirst);
         const double steps = std::sqrt(kWeight * overhead_ / share);
-        return cut(age, rounded(age, static_cast<std::int64_t>(std::clamp(steps, kShortest, 2 * years + 2 * kFirst))));
+        return cut(age, rounded(age, std::clamp(steps, kShortest, 2 * years + 2 * kFirst)));
     }
 
     /// `target`, or the cap where what is left from there could not be stepped.
@@ -44,7 +44,7 @@ public:
         Level& level = levels_[levelOf(age)];
         const double n = static_cast<double>(live), gone = static_cast<double>(died);
         level.lived = kMemory * level.lived + (n - gone / 2) * static_cast<double>(steps);
-        level.finished = kMemory * level.finished + died < live ? gone : 0;
+        level.finished = kMemory * level.finished + (died < live ? gone : 0);
     }
 
 private:
@@ -62,13 +62,14 @@ private:
     }
 
     /// age + steps in the raster of its octave.
-    std::int64_t rounded(std::int64_t age, std::int64_t steps) const {
-        if (steps >= cap_ - age) return cap_;
-        const std::int64_t wanted = age + steps;
-        const auto octave = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(wanted)));
-        const std::int64_t raster = std::max(octave / kPerOctave, unit_);
-        const std::int64_t target = (wanted + raster / 2) / raster * raster;
-        return (target + unit_ - 1) / unit_ * unit_;
+    std::int64_t rounded(std::int64_t age, double steps) const {
+        if (steps >= static_cast<double>(cap_ - age)) return cap_;
+        // Unsigned: a cap may be the largest number there is.
+        const auto wanted = static_cast<std::uint64_t>(age) + static_cast<std::uint64_t>(steps);
+        const auto unit = static_cast<std::uint64_t>(unit_);
+        const std::uint64_t raster = std::max(std::bit_floor(wanted) / kPerOctave, unit);
+        const std::uint64_t target = ((wanted + raster / 2) / raster * raster + unit - 1) / unit * unit;
+        return static_cast<std::int64_t>(std::min(target, static_cast<std::uint64_t>(cap_)));
     }
 
     const std::int64_t unit_, least_, cap_;

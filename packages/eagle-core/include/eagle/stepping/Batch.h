@@ -55,6 +55,12 @@ struct Batch {
     std::uint8_t* finished = nullptr;
     std::vector<const std::uint8_t*> guards;
 
+    /// Of what planes and mask hold of one sample.
+    std::size_t bytes() const {
+        std::size_t sum = 1;
+        for (const Row& row : rows) sum += row.bytes;
+        return sum;
+    }
     bool fused() const { return unit == 0; }
     bool mapped() const { return map != kNone; }
 
@@ -151,7 +157,6 @@ private:
     alignas(64) std::int64_t word_ = 0;
     std::uint32_t visited_ = 0;
     std::uint32_t count_ = 0;
-    alignas(64) char end_[1];
 };
 
 }  // namespace eagle::stepping

@@ -25,7 +25,8 @@ struct Group {
 /// who finished, not when. Only calls that lead beyond the most steps known so far are worth it.
 class Record {
 public:
-    Record(Run& run, Arguments& arguments) : run_(run), batch_(run.batch), arguments_(arguments) {}
+    Record(Run& run, Tally& tally, Arguments& arguments)
+        : run_(run), batch_(run.batch), tally_(tally), arguments_(arguments) {}
     ~Record() {
         for (Scratch::Piece* piece : {&before_, &now_}) Scratch::ofThread().give(std::move(*piece));
     }
@@ -43,17 +44,17 @@ public:
         return !stepped(group, 1);
     }
     void confirm(const Group& group) {
-        if (run_.exact.load(std::memory_order_relaxed) && !same(group)) doubt();
+        if (group.age > run_.most() && !same(group)) run_.bound(group.age);
     }
 
-    /// All of the group finished, after more than `low` and at most `high` steps: raises the most of the run to the
-    /// steps of its last.
-    void resolve(const Group& group, std::int64_t low, std::int64_t high) {
-        const std::int64_t most = run_.most.load(std::memory_order_relaxed);
-        std::int64_t from = age_;  // of the state kept
+    /// All of the group finished since it was kept: raises the most of the run to the steps of its last.
+    void resolve(const Group& group) {
+        const std::int64_t most = run_.most();
+        std::int64_t from = age_;                   // of the state kept
+        std::int64_t low = from, high = group.age;  // the last is alive at one, finished at the other
         if (most >= high) return;
         show(group);
-        if (most - from >= 2 && most > low) {
+        if (most - from >= 2) {
             if (!outlives(group, most - from)) return;
             low = most;
         }
@@ -70,31 +71,35 @@ public:
                 from = middle;
             }
         }
-        run_.raise(high - low > 1 || high - from == 1 ? from + straight(group) : high);
+        if (high - low > 1) {
+            straight(group, from);
+        } else {
+            run_.raise(high);
+        }
     }
 
 private:
-    void doubt() { run_.exact.store(false, std::memory_order_relaxed); }
-
     void copy(Scratch::Piece& piece, const Group& group, const std::vector<Row>& rows, const std::uint8_t* mask) {
         rows_ = &rows;
         age_ = group.age;
-        pitch_ = static_cast<std::size_t>(group.span + 127) / 64 * 64;
-        bytes_ = pitch_;
-        for (const Row& row : rows) bytes_ += row.writes ? pitch_ * row.bytes : 0;
+        span_ = static_cast<std::size_t>(group.span);
+        bytes_ = pitch(1);
+        for (const Row& row : rows) bytes_ += row.writes ? pitch(row.bytes) : 0;
         make(piece);
         char* to = piece.memory.get();
         for (const Row& row : rows) {
             if (!row.writes) continue;
-            const std::size_t bytes = static_cast<std::size_t>(group.span) * row.bytes;
-            std::memcpy(to, row.data + group.first * static_cast<std::int64_t>(row.bytes), bytes);
-            to += pitch_ * row.bytes;
+            std::memcpy(to, row.data + group.first * static_cast<std::int64_t>(row.bytes), span_ * row.bytes);
+            to += pitch(row.bytes);
         }
-        std::memcpy(to, mask + group.first, static_cast<std::size_t>(group.span));
+        std::memcpy(to, mask + group.first, span_);
         for (std::size_t r = 0, i = 0; i < batch_.planes.size(); r += batch_.planes[i++].components)
             if (batch_.planes[i].guards)
                 for (std::int64_t j = 0; j < group.span; ++j) to[j] |= rows[r].data[group.first + j];
     }
+
+    /// Bytes from one row to the next: whole lines, and up to one more.
+    std::size_t pitch(std::size_t bytes) const { return (span_ * bytes + 127) / 64 * 64; }
 
     void make(Scratch::Piece& piece) {
         if (piece.bytes >= bytes_) return;
@@ -110,11 +115,12 @@ private:
             const Plane& plane = batch_.planes[i];
             const Row& row = (*rows_)[r];
             if (plane.writes) {
-                arguments_.setPlane(i, shifted(own, -group.first * static_cast<std::int64_t>(plane.bytes)), pitch_);
-                own += pitch_ * plane.bytes * plane.components;
+                const std::size_t apart = pitch(plane.bytes);
+                arguments_.setPlane(i, shifted(own, -group.first * static_cast<std::int64_t>(plane.bytes)),
+                                    apart / plane.bytes);
+                own += apart * plane.components;
             } else {
-                const std::size_t apart = plane.components > 1 ? pitchOf(r) : 0;
-                arguments_.setPlane(i, row.data, apart);
+                arguments_.setPlane(i, row.data, plane.components > 1 ? elementsApart(r) : 0);
             }
             r += plane.components;
         }
@@ -123,7 +129,7 @@ private:
         if (batch_.mapped()) arguments_.setMap(group.arguments.map());
     }
 
-    std::uint64_t pitchOf(std::size_t r) const {
+    std::uint64_t elementsApart(std::size_t r) const {
         const Row &one = (*rows_)[r], &next = (*rows_)[r + 1];
         return static_cast<std::uint64_t>(next.data - one.data) / one.bytes;
     }
@@ -138,17 +144,21 @@ private:
 
     bool stepped(const Group& group, std::int64_t word) {
         arguments_.call(word, group.base, group.count, group.samples);
-        return std::memchr(maskNow_, 0, static_cast<std::size_t>(group.span)) != nullptr;
+        tally_.visits += group.count;
+        return std::memchr(maskNow_, 0, span_) != nullptr;
     }
 
-    /// 1 or 2, the steps after which the kept state ends: by launches of one step, whose last bits may differ from
-    /// those of longer ones. It is certain where they came to what the group came to.
-    std::int64_t straight(const Group& group) {
+    /// The kept state, of age `from`, ends after 1 or 2 steps. Launches of one step tell, whose last bits may differ
+    /// from those of longer ones: it is certain where they came to what the group came to.
+    void straight(const Group& group, std::int64_t from) {
         restore();
         const std::int64_t steps = stepped(group, 1) ? 2 : 1;
-        if (steps == 2) stepped(group, 1);
-        if (!same(group)) doubt();
-        return steps;
+        const bool ended = steps == 1 || !stepped(group, 1);
+        if (ended && same(group)) {
+            run_.raise(from + steps);
+        } else {
+            run_.bound(from + 2);
+        }
     }
 
     /// Whether the state is, bit for bit, what the group came to.
@@ -156,21 +166,21 @@ private:
         const char* own = now_.memory.get();
         for (const Row& row : *rows_) {
             if (!row.writes) continue;
-            if (std::memcmp(own, row.data + group.first * static_cast<std::int64_t>(row.bytes),
-                            static_cast<std::size_t>(group.span) * row.bytes) != 0)
+            if (std::memcmp(own, row.data + group.first * static_cast<std::int64_t>(row.bytes), span_ * row.bytes) != 0)
                 return false;
-            own += pitch_ * row.bytes;
+            own += pitch(row.bytes);
         }
         return true;
     }
 
     Run& run_;
     const Batch& batch_;
+    Tally& tally_;
     Arguments& arguments_;
     const std::vector<Row>* rows_ = nullptr;
     std::uint8_t* maskNow_ = nullptr;
     std::int64_t age_ = 0;
-    std::size_t pitch_ = 0, bytes_ = 0;
+    std::size_t span_ = 0, bytes_ = 0;
     Scratch::Piece before_, now_;
 };
 

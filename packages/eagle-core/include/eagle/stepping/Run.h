@@ -27,10 +27,11 @@ struct Report {
 
 /// A participant's part of the report, on lines of its own.
 struct alignas(128) Tally {
-    std::atomic<std::int64_t> finished{0}, steps{0};
+    std::atomic<std::int64_t> finished{0};
+    std::atomic<double> steps{0};  ///< of all samples: more than 64 bits hold
     std::int64_t visits = 0;
 
-    void add(std::int64_t more, std::int64_t taken) {
+    void add(std::int64_t more, double taken) {
         finished.store(finished.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
         steps.store(steps.load(std::memory_order_relaxed) + taken, std::memory_order_relaxed);
     }
@@ -40,7 +41,7 @@ class Run {
 public:
     Run(const Batch& batch, int participants, Tally* tallies, Poll poll, void* context)
         : batch(batch),
-          block(std::clamp<std::int64_t>(batch.samples / (8 * participants) / 64 * 64, kSmallest, kLargest)),
+          block(blockOf(batch, participants)),
           participants_(participants),
           tallies_(tallies),
           poll_(poll),
@@ -48,9 +49,7 @@ public:
 
     const Batch& batch;
     const std::int64_t block;  ///< samples taken at once
-    /// The most steps any sample is known to have taken.
-    std::atomic<std::int64_t> most{0};
-    std::atomic<bool> exact{true}, stop{false};
+    std::atomic<bool> stop{false};
     std::atomic<int> workers{0};  ///< at work now, beside the caller
 
     int participants() const { return participants_; }
@@ -58,17 +57,23 @@ public:
 
     /// The next samples [first, first + n): the first of a participant are few. 0 when there are no more.
     std::int64_t take(bool scout, std::int64_t& first) {
-        const std::int64_t wanted = scout && batch.samples > kLargest ? batch.vector : block;
+        const std::int64_t wanted = scout && batch.samples > kLargest ? std::min(batch.vector, block) : block;
         if (next_.load(std::memory_order_relaxed) >= batch.samples) return 0;
         first = next_.fetch_add(wanted, std::memory_order_relaxed);
         return std::max<std::int64_t>(std::min(wanted, batch.samples - first), 0);
     }
 
+    /// At least as many steps as any sample took until now.
+    std::int64_t most() const { return most_.load(std::memory_order_relaxed); }
+    /// Whether a sample took so many.
+    bool exact() const { return most() == known_.load(std::memory_order_relaxed); }
+    /// A sample took so many steps.
     void raise(std::int64_t steps) {
-        std::int64_t known = most.load(std::memory_order_relaxed);
-        while (known < steps && !most.compare_exchange_weak(known, steps, std::memory_order_relaxed)) {
-        }
+        raise(known_, steps);
+        raise(most_, steps);
     }
+    /// A sample took so many steps or fewer.
+    void bound(std::int64_t steps) { raise(most_, steps); }
 
     /// Workers asleep are woken once the caller has been at it for a while, or at once.
     void wakes(exec::Team& team, bool atOnce) {
@@ -80,12 +85,14 @@ public:
     void ask(std::chrono::steady_clock::time_point now) {
         if (team_) team_->wakeIfLong();
         if (!poll_ || stop.load(std::memory_order_relaxed) || now - asked_ < kInterval) return;
-        std::int64_t finished = 0, steps = 0;
+        std::int64_t finished = 0;
+        double steps = 0;
         for (int i = 0; i < participants_; ++i) {
             finished += tallies_[i].finished.load(std::memory_order_relaxed);
             steps += tallies_[i].steps.load(std::memory_order_relaxed);
         }
-        if (poll_(context_, finished, steps)) stop.store(true, std::memory_order_relaxed);
+        if (poll_(context_, finished, static_cast<std::int64_t>(std::min(steps, kMostTold))))
+            stop.store(true, std::memory_order_relaxed);
         asked_ = Clock::now();
     }
 
@@ -100,7 +107,20 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
     static constexpr std::int64_t kSmallest = 64, kLargest = 256;
+    static constexpr std::size_t kMostBytes = std::size_t{4} << 20;  ///< of a block, unless it is one sample
+    static constexpr double kMostTold = 0x1p62;
     static constexpr std::chrono::milliseconds kInterval{50};
+
+    static std::int64_t blockOf(const Batch& batch, int participants) {
+        const auto most = static_cast<std::int64_t>(kMostBytes / std::min(batch.bytes(), kMostBytes));
+        return std::min(std::clamp(batch.samples / (8 * participants) / 64 * 64, kSmallest, kLargest), most);
+    }
+
+    static void raise(std::atomic<std::int64_t>& known, std::int64_t steps) {
+        std::int64_t now = known.load(std::memory_order_relaxed);
+        while (now < steps && !known.compare_exchange_weak(now, steps, std::memory_order_relaxed)) {
+        }
+    }
 
     const int participants_;
     Tally* const tallies_;
@@ -110,6 +130,7 @@ private:
     Clock::time_point asked_ = Clock::now();
     std::atomic<bool> failed_{false};
     std::exception_ptr error_;
+    std::atomic<std::int64_t> known_{0}, most_{0};
     alignas(64) std::atomic<std::int64_t> next_{0};
 };
 

@@ -28,11 +28,12 @@ public:
           self_(self),
           tally_(run.tally(self)),
           ages_(batch_.cap, batch_.unit, batch_.overhead),
+          movable_(batch_.movable && batch_.bytes() <= kMostMoved),
           layout_(batch_, capacityOf(batch_)),
           here_(batch_),
           there_(batch_),
           probing_(batch_),
-          record_(run, probing_),
+          record_(run, tally_, probing_),
           picked_(static_cast<std::size_t>(std::max(layout_.capacity, run.block))),
           moves_(picked_.size()),
           idle_(static_cast<std::size_t>(run.block)) {
@@ -62,8 +63,6 @@ public:
         }
         flush();
     }
-    /// Steps that a sample took which was alive then.
-    std::int64_t sure() const { return sure_; }
 
     /// Writes back what is in lanes.
     void flush() {
@@ -73,8 +72,10 @@ public:
 
 private:
     using Clock = std::chrono::steady_clock;
-    static constexpr std::int64_t kLanes = 1024, kFull = 512, kYoung = 4;
-    static constexpr std::size_t kMostBytes = std::size_t{256} << 10, kMostLanes = 48;
+    static constexpr std::int64_t kLanes = 1024, kFull = 512;
+    static constexpr std::size_t kMostBytes = std::size_t{256} << 10;  ///< of lanes, unless there are few of them
+    static constexpr std::size_t kMostMoved = std::size_t{32} << 10;   ///< of a sample that is worth moving
+    static constexpr std::size_t kMostLanes = 48, kMostInLanes = std::size_t{32} << 20;
     static constexpr double kAlive = 0.8;  ///< of a block, to go on with it where it lies
     static constexpr double kLongCall = 10e6, kBetweenLooks = 30e3, kLeastCost = 0.01;  // ns
 
@@ -94,8 +95,7 @@ private:
     };
 
     static std::int64_t capacityOf(const Batch& batch) {
-        std::size_t bytes = 9;
-        for (const Row& row : batch.rows) bytes += row.bytes;
+        const std::size_t bytes = batch.bytes() + sizeof(std::int64_t);
         return std::clamp<std::int64_t>(static_cast<std::int64_t>(kMostBytes / bytes) / 64 * 64, 64, kLanes);
     }
 
@@ -103,38 +103,36 @@ private:
 
     // ---- calls
 
-    /// Steps a group to an age, in as many calls as it takes; how many of it are left.
-    std::int64_t advance(Group& group, std::int64_t target, const std::vector<Row>& rows, const std::uint8_t* mask) {
+    /// Steps a group to an age, in as many calls as it takes.
+    void advance(Group& group, std::int64_t target, const std::vector<Row>& rows, const std::uint8_t* mask) {
         const std::int64_t begin = group.age, live = group.live;
-        const std::int64_t most = run_.most.load(std::memory_order_relaxed);
-        const bool records = batch_.fused() && target > most;
-        const bool once = records && most == begin + 1 && record_.endsInOne(group, rows, mask);
-        if (records && !once) record_.keep(group, rows, mask);
-        std::int64_t before = begin;
         while (group.age < target && group.live > 0 && !stopped()) {
-            before = group.age;
-            const std::int64_t word = wordOf(target - group.age, group.count);
-            const std::int64_t died = group.arguments.call(word, group.base, group.count, group.samples);
-            tally_.visits += group.given;
-            tally_.add(died, word * group.live);
-            group.live -= died;
-            group.age += word;
-            pace(word * group.count);
-        }
-        if (group.age > begin) {
-            ages_.learn(begin, group.age - begin, live, live - group.live);
-            if (group.live > 0) {
-                sure_ = std::max(sure_, group.age);
+            const std::int64_t most = run_.most(), word = wordOf(target - group.age, group.count);
+            const bool records = batch_.fused() && word > most - group.age;
+            const bool once = records && most == group.age + 1 && record_.endsInOne(group, rows, mask);
+            if (records && !once) record_.keep(group, rows, mask);
+            call(group, word);
+            if (group.live > 0 || batch_.unit == 1) {
                 run_.raise(group.age);
             } else if (!batch_.fused()) {
-                run_.raise(group.age);
+                run_.bound(group.age);
             } else if (once) {
                 record_.confirm(group);
             } else if (records) {
-                record_.resolve(group, before, group.age);
+                record_.resolve(group);
             }
         }
-        return group.live;
+        if (group.age > begin) ages_.learn(begin, group.age - begin, live, live - group.live);
+    }
+
+    void call(Group& group, std::int64_t word) {
+        const std::int64_t died = group.arguments.call(word, group.base, group.count, group.samples);
+        const auto steps = static_cast<double>(word);
+        tally_.visits += group.given;
+        tally_.add(died, steps * static_cast<double>(group.live));
+        group.live -= died;
+        group.age += word;
+        pace(steps * static_cast<double>(group.count));
     }
 
     /// The steps of a call that has so many left: a call that takes long could not be interrupted.
@@ -145,12 +143,12 @@ private:
     }
 
     /// After steps of samples: looks at the clock now and then, and on the caller's thread asks whether to go on.
-    void pace(std::int64_t steps) {
+    void pace(double steps) {
         paced_ += steps;
-        if (static_cast<double>(paced_) * cost_ < kBetweenLooks) return;
+        if (paced_ * cost_ < kBetweenLooks) return;
         const auto now = Clock::now();
         const std::chrono::duration<double, std::nano> took = now - looked_;
-        cost_ = std::max(took.count() / static_cast<double>(paced_), kLeastCost);
+        cost_ = std::max(took.count() / paced_, kLeastCost);
         looked_ = now;
         paced_ = 0;
         if (self_ == 0) run_.ask(now);
@@ -159,7 +157,7 @@ private:
     /// The age to step a group to.
     std::int64_t targetOf(std::int64_t age, bool meets) const {
         std::int64_t target = ages_.next(age);
-        const std::int64_t most = run_.most.load(std::memory_order_relaxed);
+        const std::int64_t most = run_.most();
         if (most < target && ages_.reaches(age, most)) target = most;
         if (!meets) return target;
         for (const auto& other : lanes_)
@@ -171,19 +169,28 @@ private:
 
     void runBlock(std::int64_t first, std::int64_t n) {
         tally_.add(n - positions<false>(batch_.finished + first, n, moves_.data()), 0);
-        if (!batch_.movable) {
+        if (batch_.bytes() > kMostMoved) {
+            runHere(first, n);
+        } else if (!batch_.movable) {
             const std::int64_t most = layout_.capacity - batch_.vector;
             for (std::int64_t done = 0; done < n && !stopped(); done += most)
                 runAside(first + done, std::min(most, n - done));
-            return;
+        } else if (batch_.fused() && !batch_.mapped()) {
+            const std::int64_t whole = n / batch_.vector * batch_.vector;
+            gather(first + whole, n - whole, 0);
+            runHere(first, whole);
+        } else {  // reads and writes every plane in each step: that is fastest, and the same for all, in lanes
+            gather(first, n, 0);
         }
-        const std::int64_t whole = n / batch_.vector * batch_.vector;
-        gather(first + whole, n - whole, 0);
-        Group group{here_, first, whole, whole, batch_.samples, first, whole, 0, alive(first, whole, picked_)};
+    }
+
+    /// Steps samples where they lie, until there are few of them left.
+    void runHere(std::int64_t first, std::int64_t n) {
+        Group group{here_, first, n, n, batch_.samples, first, n, 0, alive(first, n, picked_)};
         while (group.live > 0 && group.age < batch_.cap && !stopped()) {
-            if (static_cast<double>(group.live) < aliveInPlace(group.age) * static_cast<double>(whole))
-                return gather(first, whole, group.age);
-            if (batch_.mapped()) listAlive(group, batch_.finished + first, whole);
+            if (movable_ && static_cast<double>(group.live) < kAlive * static_cast<double>(n))
+                return gather(first, n, group.age);
+            if (batch_.mapped()) listAlive(group, batch_.finished + first, n);
             advance(group, targetOf(group.age, false), batch_.rows, batch_.finished);
         }
     }
@@ -223,10 +230,6 @@ private:
         std::fill(map_.begin() + group.given, map_.begin() + group.count, first + other);  // they take none
     }
 
-    /// The share of a block that has to be alive to go on with it where it lies. An entry that takes one step a call
-    /// reads and writes every plane for it: that is fastest in lanes, which share no cache sets.
-    double aliveInPlace(std::int64_t age) const { return !batch_.fused() && age >= kYoung ? 2 : kAlive; }
-
     void gather(std::int64_t first, std::int64_t n, std::int64_t age) {
         const std::int64_t live = alive(first, n, picked_);
         for (std::int64_t done = 0; done < live;) {
@@ -250,7 +253,8 @@ private:
     Lanes* full() const {
         for (const auto& lanes : lanes_)
             if (lanes->count >= std::min(kFull, layout_.capacity / 2)) return lanes.get();
-        return lanes_.size() > kMostLanes ? lanes_[youngest()].get() : nullptr;
+        return lanes_.size() > std::min(kMostLanes, kMostInLanes / layout_.bytes()) ? lanes_[youngest()].get()
+                                                                                    : nullptr;
     }
 
     std::size_t youngest() const {
@@ -297,6 +301,7 @@ private:
     const int self_;
     Tally& tally_;
     Ages ages_;
+    const bool movable_;
     const Layout layout_;
     Arguments here_, there_, probing_;
     Record record_;
@@ -305,11 +310,10 @@ private:
     std::vector<std::int32_t> identity_, map_;
     std::vector<Row> laneRows_;
     std::vector<std::unique_ptr<Lanes>> lanes_;
-    double cost_ = 5;  ///< ns that a step of a sample takes
-    std::int64_t paced_ = 0;
+    double cost_ = 5;   ///< ns that a step of a sample takes
+    double paced_ = 0;  ///< steps of samples since the last look
     Clock::time_point looked_ = Clock::now();
     std::int64_t first_ = 0;
-    std::int64_t sure_ = 0;
 };
 
 }  // namespace eagle::stepping

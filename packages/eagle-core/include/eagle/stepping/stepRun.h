@@ -14,7 +14,6 @@ namespace detail {
 
 struct Job {
     Run run;
-    std::vector<std::int64_t> sure;  ///< of each participant: steps that a sample still alive took
 
     void work(int self) noexcept {
         if (self >= run.participants()) return;
@@ -33,7 +32,6 @@ struct Job {
                 run.fail();
             }
             stepper.flush();
-            sure[static_cast<std::size_t>(self)] = stepper.sure();
         } catch (...) {
             run.fail();
         }
@@ -65,8 +63,7 @@ inline Report stepRun(const Batch& batch, int threads, Poll poll, void* context)
         threads != 1 && batch.samples > kWorthThreads ? exec::Team::tryLease() : exec::Team::Lease();
     const int participants = team ? std::clamp(threads, 1, team->participants()) : 1;
     std::vector<Tally> tallies(static_cast<std::size_t>(participants));
-    detail::Job job{Run(batch, participants, tallies.data(), poll, context),
-                    std::vector<std::int64_t>(tallies.size(), 0)};
+    detail::Job job{Run(batch, participants, tallies.data(), poll, context)};
     if (participants > 1) {
         job.run.wakes(*team, batch.samples >= kWorthWaking);
         team->run([](void* context, int self) noexcept { static_cast<detail::Job*>(context)->work(self); }, &job);
@@ -75,10 +72,9 @@ inline Report stepRun(const Batch& batch, int threads, Poll poll, void* context)
     }
     job.run.rethrow();
     Report report;
-    report.steps = job.run.most.load(std::memory_order_relaxed);
+    report.steps = job.run.most();
+    report.exact = job.run.exact();
     report.stopped = job.run.stop.load(std::memory_order_relaxed);
-    report.exact = job.run.exact.load(std::memory_order_relaxed) &&
-                   (batch.unit < 2 || report.steps == *std::max_element(job.sure.begin(), job.sure.end()));
     for (const Tally& tally : tallies) {
         report.visits += tally.visits;
         report.finished += tally.finished.load(std::memory_order_relaxed);

@@ -1,0 +1,570 @@
+// The stepping engine against a loop that steps one sample after another: random batches, and all that can go wrong.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <new>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "eagle/stepping/stepRun.h"
+
+using namespace eagle;
+using exec::Team;
+using stepping::Batch;
+using stepping::Plane;
+using stepping::Report;
+
+namespace {
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+std::atomic<std::int64_t> allocationsLeft{kNever};  ///< 0: the next one fails
+
+}  // namespace
+
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+    if (allocationsLeft.load() != kNever && allocationsLeft.fetch_sub(1) <= 0) throw std::bad_alloc();
+    if (void* block = std::malloc(bytes ? bytes : 1)) return block;
+    throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+
+namespace {
+
+using Random = std::mt19937_64;
+
+std::int64_t between(Random& random, std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(random);
+}
+bool chance(Random& random, double share) { return std::uniform_real_distribution<>(0, 1)(random) < share; }
+
+struct Thrown {};
+
+/// A column of numbers of some size, in components `pitch` elements apart.
+struct Column {
+    std::size_t bytes, components;
+    bool mirror, writes;
+    std::uint64_t pitch = 0;
+    std::vector<char> data;
+    plugin::GRefMirror box{};
+};
+
+std::uint64_t loadNumber(const char* from, std::size_t bytes) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, from, bytes);
+    return value;
+}
+std::uint64_t mix(std::uint64_t value, std::uint64_t more) {
+    return (value ^ more) * 0x9e3779b97f4a7c15u + (value >> 29);
+}
+
+/// What is stepped, and what the entry finds wrong. Slots: what the entry reads first, then mask, counter, word, map,
+/// live, then guards and columns.
+struct Problem {
+    enum Slot { kSelf, kId, kStop, kTaken, kMarks, kMask, kCounter, kWord, kMap, kLive, kGuard, kColumns };
+
+    std::int64_t n = 0, cap = 1, unit = 0;
+    bool movable = true, mapped = false, guarded = false, marking = false, leaping = false;
+    std::int64_t throwAfter = kNever;  ///< samples visited
+    std::vector<std::int64_t> id, stop, taken, marks;
+    std::vector<std::uint8_t> mask, guard;
+    std::vector<Column> columns;
+
+    mutable std::atomic<std::int64_t> visits{0}, worked{0};
+    mutable std::atomic<bool> overrun{false}, shared{false}, misplaced{false}, idleStepped{false};
+    std::unique_ptr<std::atomic<std::uint8_t>[]> busy;
+
+    // What the caller's cells hold: nobody may change it.
+    std::uint32_t counter = 77, live = 78;
+    std::int64_t word = 79;
+    std::vector<std::int32_t> map;
+
+    Problem* self = this;
+    plugin::ScalarHandle boxes[kColumns];
+    std::vector<void*> params;
+
+    void allocate() {
+        const auto size = static_cast<std::size_t>(n);
+        id.resize(size), stop.resize(size, kNever), taken.resize(size), marks.resize(size), map.assign(size, -5);
+        mask.resize(size), guard.resize(size);
+        for (std::size_t i = 0; i < size; ++i) id[i] = static_cast<std::int64_t>(i);
+        busy = std::make_unique<std::atomic<std::uint8_t>[]>(size);
+        for (Column& column : columns) {
+            column.pitch = size + 3;
+            column.data.resize((column.pitch * column.components + 1) * column.bytes);
+            for (std::size_t k = 0; k < column.data.size(); ++k) column.data[k] = static_cast<char>(k * 31 + 7);
+        }
+    }
+
+    /// Counts from here on.
+    void rebase() {
+        for (std::size_t i = 0; i < stop.size(); ++i) {
+            if (stop[i] != kNever) stop[i] -= taken[i];
+            taken[i] = 0;
+        }
+        visits = 0;
+    }
+
+    Batch batch() {
+        const auto box = [&](Slot slot, void* data) { boxes[slot] = {data, static_cast<std::uint64_t>(n), 1, 1, 0}; };
+        box(kId, id.data()), box(kStop, stop.data()), box(kTaken, taken.data()), box(kMarks, marks.data());
+        box(kMask, mask.data()), box(kCounter, &counter), box(kWord, &word), box(kMap, map.data());
+        box(kLive, &live), box(kGuard, guard.data());
+        params = {&self};
+        for (int slot = kId; slot < kColumns; ++slot) params.push_back(&boxes[slot]);
+        for (Column& column : columns) {
+            column.box = {column.data.data(), static_cast<std::uint64_t>(n), column.pitch, 1, 1, 0};
+            if (!column.mirror) column.box.compStride = 1;  // a handle's stride
+            params.push_back(&column.box);
+        }
+        Batch batch{};
+        batch.entry = entry;
+        batch.params = params.data();
+        batch.nparams = params.size();
+        batch.samples = n;
+        batch.unit = cap == 1 && unit == 0 ? 1 : unit;
+        batch.cap = cap;
+        batch.movable = movable;
+        batch.overhead = 9;
+        batch.planes = {{kId, 8, 1, false, false, false},
+                        {kStop, 8, 1, false, false, false},
+                        {kTaken, 8, 1, false, true, false},
+                        {kMarks, 8, 1, false, true, false}};
+        if (guarded) batch.planes.push_back({kGuard, 1, 1, false, false, true});
+        for (std::size_t k = 0; k < columns.size(); ++k) {
+            const Column& column = columns[k];
+            batch.planes.push_back(
+                {kColumns + k, column.bytes, column.components, column.mirror, column.writes, false});
+        }
+        batch.mask = kMask;
+        batch.counter = kCounter;
+        if (unit == 0) batch.word = kWord;
+        if (mapped) batch.map = kMap, batch.live = kLive;
+        batch.findRows();
+        return batch;
+    }
+
+    // ---- the entry
+
+    template <class T>
+    static T* plane(void* const* params, int slot) {
+        return static_cast<T*>(static_cast<const plugin::ScalarHandle*>(params[slot])->data);
+    }
+
+    static void entry(void* const* params, std::int64_t base, std::int64_t count, std::int64_t samples) {
+        const Problem& problem = **static_cast<Problem* const*>(params[kSelf]);
+        std::int64_t end = base + count;
+        if (base < 0 || count < 0 || end > samples) problem.misplaced = true;
+        if (problem.mapped) end = std::min<std::int64_t>(end, *plane<std::uint32_t>(params, kLive));
+        const std::int64_t word = problem.unit ? problem.unit : *plane<std::int64_t>(params, kWord);
+        std::uint32_t finished = 0;
+        for (std::int64_t at = base; at < end; ++at) {
+            const std::int64_t i = problem.mapped ? plane<std::int32_t>(params, kMap)[at] : at;
+            if (problem.worked.fetch_add(1, std::memory_order_relaxed) >= problem.throwAfter) throw Thrown();
+            finished += problem.launch(params, i, word);
+        }
+        problem.visits.fetch_add(count, std::memory_order_relaxed);
+        std::atomic_ref(*plane<std::uint32_t>(params, kCounter)).fetch_add(finished, std::memory_order_relaxed);
+    }
+
+    /// One sample of a launch; whether it finished.
+    bool launch(void* const* params, std::int64_t i, std::int64_t word) const {
+        std::uint8_t& done = plane<std::uint8_t>(params, kMask)[i];
+        const bool guards = guarded && plane<std::uint8_t>(params, kGuard)[i];
+        if (done || guards) return false;
+        const std::int64_t self = plane<std::int64_t>(params, kId)[i], last = plane<std::int64_t>(params, kStop)[i];
+        if (self < 0 || self >= n || (!movable && self != i)) {
+            misplaced = true;
+            return false;
+        }
+        std::int64_t& taken = plane<std::int64_t>(params, kTaken)[i];
+        if (word > cap - taken) overrun = true;
+        if (word == 1 && unit == 0 && cap != 1 && marking) ++plane<std::int64_t>(params, kMarks)[i];
+        if (busy[static_cast<std::size_t>(self)].exchange(1, std::memory_order_relaxed)) shared = true;
+        const std::int64_t steps = std::min(word, last - taken);
+        if (steps < 1) idleStepped = true;
+        std::uint64_t input = static_cast<std::uint64_t>(self);
+        visitColumns(params, i, [&](const Column& column, char* cell) {
+            if (!column.writes) input = mix(input, loadNumber(cell, column.bytes));
+        });
+        visitColumns(params, i, [&](const Column& column, char* cell) {
+            if (!column.writes) return;
+            std::uint64_t value = loadNumber(cell, column.bytes);
+            for (std::int64_t s = leaping ? steps : 0; s < steps; ++s) value = stepped(value, input);
+            std::memcpy(cell, &value, column.bytes);
+        });
+        taken += steps;
+        busy[static_cast<std::size_t>(self)].store(0, std::memory_order_relaxed);
+        if (taken < last) return false;
+        done = 1;
+        return true;
+    }
+
+    static std::uint64_t stepped(std::uint64_t value, std::uint64_t input) { return value * 5 + input; }
+
+    /// visit(column, where component c of sample i is).
+    template <class Visit>
+    void visitColumns(void* const* params, std::int64_t i, Visit visit) const {
+        for (std::size_t k = 0; k < columns.size(); ++k) {
+            const auto& box = *static_cast<const plugin::GRefMirror*>(params[kColumns + k]);
+            for (std::size_t c = 0; c < columns[k].components; ++c) {
+                const std::uint64_t cell = c * (columns[k].mirror ? box.compStride : 0) + static_cast<std::uint64_t>(i);
+                visit(columns[k], static_cast<char*>(box.data) + cell * columns[k].bytes);
+            }
+        }
+    }
+};
+
+/// A problem before and after runs.
+class Check {
+public:
+    explicit Check(Problem& problem)
+        : problem_(problem),
+          mask_(problem.mask),
+          guard_(problem.guard),
+          stop_(problem.stop),
+          columns_(problem.columns) {}
+
+    /// Samples took the steps they say; all they could where the run was not cut short.
+    void samples(bool all) const {
+        const Problem& p = problem_;
+        CHECK(!p.overrun && !p.shared && !p.misplaced && !p.idleStepped);
+        CHECK(p.counter == 77 && p.live == 78 && p.word == 79);
+        CHECK(std::count(p.map.begin(), p.map.end(), -5) == p.n);
+        CHECK(p.guard == guard_ && p.stop == stop_);
+        for (std::size_t i = 0; i < mask_.size(); ++i) {
+            const std::int64_t most = std::min(p.stop[i], p.cap);
+            CHECK(p.id[i] == static_cast<std::int64_t>(i) && p.marks[i] == 0);
+            if (idle(i)) {
+                CHECK(p.taken[i] == 0 && p.mask[i] == mask_[i]);
+            } else {
+                CHECK(all ? p.taken[i] == most : p.taken[i] <= most);
+                CHECK(p.mask[i] == (p.taken[i] == p.stop[i]));
+            }
+        }
+        if (p.leaping) {
+            for (std::size_t k = 0; k < columns_.size(); ++k) CHECK(p.columns[k].data == columns_[k].data);
+        } else {
+            columns();
+        }
+    }
+
+    void report(const Report& report) const {
+        const Problem& p = problem_;
+        std::int64_t most = 0;
+        for (std::size_t i = 0; i < mask_.size(); ++i) most = std::max(most, p.taken[i]);
+        CHECK(report.finished == p.n - std::count(p.mask.begin(), p.mask.end(), 0));
+        CHECK(report.visits == p.visits);
+        CHECK(report.exact ? report.steps == most : report.steps >= most);
+        CHECK(report.exact || p.unit > 1 || p.marking);
+    }
+
+private:
+    bool idle(std::size_t i) const { return mask_[i] || (problem_.guarded && guard_[i]); }
+
+    void columns() const {
+        std::vector<Column> expected = columns_;
+        for (std::size_t i = 0; i < mask_.size(); ++i) {
+            const auto cell = [&](Column& column, std::size_t c) {
+                return column.data.data() + (c * column.pitch + i) * column.bytes;
+            };
+            std::uint64_t input = i;
+            for (Column& column : expected)
+                for (std::size_t c = 0; !column.writes && c < column.components; ++c)
+                    input = mix(input, loadNumber(cell(column, c), column.bytes));
+            for (Column& column : expected) {
+                for (std::size_t c = 0; column.writes && c < column.components; ++c) {
+                    std::uint64_t value = loadNumber(cell(column, c), column.bytes);
+                    for (std::int64_t s = 0; s < problem_.taken[i]; ++s) value = Problem::stepped(value, input);
+                    std::memcpy(cell(column, c), &value, column.bytes);
+                }
+            }
+        }
+        for (std::size_t k = 0; k < expected.size(); ++k) CHECK(problem_.columns[k].data == expected[k].data);
+    }
+
+    const Problem& problem_;
+    const std::vector<std::uint8_t> mask_, guard_;
+    const std::vector<std::int64_t> stop_;
+    const std::vector<Column> columns_;
+};
+
+// ---- random batches
+
+std::int64_t randomStop(Random& random, int kind, std::int64_t longest) {
+    switch (kind) {
+        case 0:
+            return longest;
+        case 1:
+            return between(random, 1, longest);
+        case 2:
+            return std::max<std::int64_t>(
+                1,
+                static_cast<std::int64_t>(std::exp2(std::uniform_real_distribution<>(0, std::log2(longest))(random))));
+        case 3:
+            return chance(random, 0.98) ? between(random, 1, 2) : longest;
+        case 4:
+            return chance(random, 0.5) ? std::max<std::int64_t>(1, longest / 16) : longest;
+        default:
+            return chance(random, 0.1) ? kNever : between(random, 1, longest);
+    }
+}
+
+void fill(Problem& problem, Random& random) {
+    constexpr std::int64_t kEdges[] = {0, 1, 2, 63, 64, 65, 127, 128, 129, 255, 256, 257, 300, 511, 1025, 2600};
+    constexpr std::int64_t kUnits[] = {0, 0, 0, 0, 1, 1, 2, 3, 7, 64};
+    problem.n = kEdges[random() % std::size(kEdges)];
+    problem.unit = kUnits[random() % std::size(kUnits)];
+    problem.movable = chance(random, 0.7);
+    problem.mapped = chance(random, 0.3);
+    problem.guarded = chance(random, 0.3);
+    problem.marking = problem.unit == 0 && chance(random, 0.2);
+    for (std::int64_t k = between(random, 0, 4); k > 0; --k) {
+        Column column{std::size_t{1} << between(random, 0, 3), 1, chance(random, 0.5), chance(random, 0.6), 0, {}, {}};
+        if (column.mirror) column.components = static_cast<std::size_t>(between(random, 1, 5));
+        problem.columns.push_back(column);
+    }
+    problem.allocate();
+    const std::int64_t longest = std::int64_t{1} << between(random, 0, 8),
+                       unit = std::max<std::int64_t>(problem.unit, 1);
+    const int kind = static_cast<int>(between(random, 0, 5));
+    for (std::int64_t& stop : problem.stop) stop = randomStop(random, kind, longest);
+    const std::int64_t caps[] = {1, 2, 3, 4, 5, longest - 1, longest, longest + 1, 2 * longest, 1000};
+    problem.cap = (std::max<std::int64_t>(caps[random() % std::size(caps)], 1) + unit - 1) / unit * unit;
+    const double set = chance(random, 0.3) ? 0.5 : 0;
+    for (std::uint8_t& done : problem.mask) done = chance(random, set);
+    for (std::uint8_t& idle : problem.guard) idle = chance(random, 0.2) ? 3 : 0;
+}
+
+void runOne(std::uint64_t seed, int threads) {
+    Random random(seed);
+    Problem problem;
+    fill(problem, random);
+    const Check check(problem);
+    const Batch batch = problem.batch();
+    check.report(stepping::stepRun(batch, threads, nullptr, nullptr));
+    check.samples(true);
+    problem.rebase();  // goes on where the cap ended it
+    const Check again(problem);
+    again.report(stepping::stepRun(batch, threads, nullptr, nullptr));
+    again.samples(true);
+}
+
+void testRandom(int runs) {
+    for (int k = 0; k < runs; ++k) {
+        const int threads = k % 8 + 1;
+        Team::setSize(threads);
+        runOne(static_cast<std::uint64_t>(k), threads);
+    }
+}
+
+void testSeveralCallers(int runs) {
+    Team::setSize(3);
+    std::vector<std::thread> callers;
+    for (int t = 0; t < 4; ++t) {
+        callers.emplace_back([t, runs] {
+            for (int k = 0; k < runs; ++k) runOne(static_cast<std::uint64_t>(100'000 * (t + 1) + k), 8);
+        });
+    }
+    for (std::thread& caller : callers) caller.join();
+}
+
+// ---- edges
+
+/// Every cap and every stop of a few steps.
+void testSmallNumbers() {
+    Team::setSize(1);
+    for (const bool movable : {false, true}) {
+        for (std::int64_t unit = 0; unit < 4; ++unit) {
+            for (std::int64_t cap = 1; cap < 14; ++cap) {
+                for (std::int64_t first = 1; first < 14; ++first) {
+                    Problem problem;
+                    problem.n = 3;
+                    problem.unit = unit;
+                    problem.cap = unit ? (cap + unit - 1) / unit * unit : cap;
+                    problem.movable = movable;
+                    problem.allocate();
+                    problem.stop = {first, 14 - first, std::max<std::int64_t>(first - 1, 1)};
+                    const Check check(problem);
+                    check.report(stepping::stepRun(problem.batch(), 1, nullptr, nullptr));
+                    check.samples(true);
+                }
+            }
+        }
+    }
+}
+
+/// Numbers of steps at the end of what 64 bits hold: an entry that leaps takes no time for them.
+void testHugeNumbers() {
+    Team::setSize(2);
+    Random random(5);
+    for (const std::int64_t unit :
+         {std::int64_t{0}, std::int64_t{1} << 31, std::int64_t{1} << 61, (kNever >> 1) + 1, kNever}) {
+        for (const std::int64_t less : {0, 1, 2, 3, 63}) {
+            Problem problem;
+            problem.n = 600;
+            problem.unit = unit;
+            problem.cap = unit ? kNever / unit * unit : kNever - less;
+            problem.leaping = true;
+            problem.movable = less % 2 == 0;
+            problem.allocate();
+            for (std::size_t i = 0; i < problem.stop.size(); ++i) {
+                const std::int64_t early = between(random, 1, 1000);
+                problem.stop[i] = unit < kNever / 8 ? early * early
+                                  : i % 3 == 0      ? kNever - early
+                                  : i % 3 == 1      ? early
+                                                    : kNever;
+            }
+            const Check check(problem);
+            check.report(stepping::stepRun(problem.batch(), 2, nullptr, nullptr));
+            check.samples(true);
+        }
+    }
+}
+
+/// Samples of so many bytes that lanes of them would fill the memory.
+void testLargeSamples() {
+    Team::setSize(2);
+    for (const std::size_t components : {600, 5'000, 60'000}) {
+        Problem problem;
+        problem.n = 130;
+        problem.cap = 50;
+        problem.columns = {{8, components, true, true, 0, {}, {}}, {8, components, true, false, 0, {}, {}}};
+        problem.allocate();
+        for (std::size_t i = 0; i < problem.stop.size(); ++i) problem.stop[i] = 1 + static_cast<std::int64_t>(i) % 9;
+        const Check check(problem);
+        check.report(stepping::stepRun(problem.batch(), 2, nullptr, nullptr));
+        check.samples(true);
+    }
+}
+
+// ---- runs that end early
+
+struct Stopper {
+    std::thread::id caller;
+    int left;
+    std::int64_t finished = 0, steps = 0;
+};
+
+std::int32_t stopSoon(void* context, std::int64_t finished, std::int64_t steps) {
+    auto& stopper = *static_cast<Stopper*>(context);
+    CHECK(std::this_thread::get_id() == stopper.caller);
+    CHECK(finished >= stopper.finished && steps >= stopper.steps);
+    stopper.finished = finished, stopper.steps = steps;
+    return --stopper.left == 0;
+}
+
+void testPoll() {
+    for (int k = 0; k < 6; ++k) {
+        Team::setSize(k % 3 + 1);
+        Problem problem;
+        problem.n = 4000;
+        problem.unit = k < 3 ? 0 : k;
+        problem.cap = kNever / 8 / 60 * 60;
+        problem.columns = {{8, 1, false, true, 0, {}, {}}};
+        problem.allocate();
+        Random random(static_cast<std::uint64_t>(k));
+        for (std::int64_t& stop : problem.stop) stop = randomStop(random, 5, 5000);
+        const Check check(problem);
+        Stopper stopper{std::this_thread::get_id(), 2};
+        const Report report = stepping::stepRun(problem.batch(), 3, stopSoon, &stopper);
+        CHECK(report.stopped && stopper.left == 0);
+        check.report(report);
+        check.samples(false);
+    }
+}
+
+/// The entry throws in the middle of a launch: whatever it had stepped till then is kept.
+void testThrow(int runs) {
+    int thrown = 0;
+    for (int k = 0; k < runs; ++k) {
+        const int threads = k % 4 + 1;
+        Team::setSize(threads);
+        Random random(static_cast<std::uint64_t>(k) + 7000);
+        Problem problem;
+        fill(problem, random);
+        problem.throwAfter = between(random, 0, 4 * problem.n);
+        const Check check(problem);
+        try {
+            check.report(stepping::stepRun(problem.batch(), threads, nullptr, nullptr));
+        } catch (const Thrown&) {
+            ++thrown;
+        }
+        check.samples(false);
+    }
+    CHECK(thrown > runs / 4);
+}
+
+/// Memory runs out, anywhere.
+void testNoMemory() {
+    for (int threads = 1; threads < 4; ++threads) {
+        Team::setSize(threads);
+        runOne(1, threads);  // brings the team up
+        int failed = 0;
+        for (std::int64_t left = 0; left < 120; ++left) {
+            Problem problem;
+            problem.n = 3000;
+            problem.cap = 500;
+            problem.columns = {{8, 2, true, true, 0, {}, {}}};
+            problem.allocate();
+            Random random(static_cast<std::uint64_t>(left));
+            for (std::int64_t& stop : problem.stop) stop = randomStop(random, 2, 400);
+            const Check check(problem);
+            const Batch batch = problem.batch();
+            std::optional<Report> report;
+            allocationsLeft = left;
+            try {
+                report = stepping::stepRun(batch, threads, nullptr, nullptr);
+            } catch (const std::bad_alloc&) {
+                ++failed;
+            }
+            allocationsLeft = kNever;
+            check.samples(report.has_value());
+            if (report) check.report(*report);
+        }
+        CHECK(failed > 5 && failed < 120);
+    }
+}
+
+void testFork() {
+    Team::setSize(3);
+    for (int k = 0; k < 20; ++k) {
+        runOne(static_cast<std::uint64_t>(k), 3);
+        const pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            alarm(60);
+            for (int more = 0; more < 5; ++more) runOne(static_cast<std::uint64_t>(50 + more), 3);
+            _exit(0);
+        }
+        int status = 0;
+        CHECK(waitpid(child, &status, 0) == child);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const int runs = argc > 1 ? std::atoi(argv[1]) : 600;
+    testFork();
+    testSmallNumbers();
+    testRandom(runs);
+    testSeveralCallers(runs / 8);
+    testHugeNumbers();
+    testLargeSamples();
+    testThrow(runs / 4);
+    testPoll();
+    testNoMemory();
+}
