@@ -103,14 +103,16 @@ bool describe(StepsObject* self, const Slots& slots, std::string_view mask, bool
     desc.step_ops = ops;
     for (std::size_t i = 0; i < kernel->slots->size(); ++i) {
         const Slot& slot = (*kernel->slots)[i];
+        const auto element = static_cast<uint32_t>(slot.bytes / slot.width), width = static_cast<uint32_t>(slot.width);
+        if (slot.box == Box::Table && slot.writes)
+            self->planes->push_back({static_cast<uint32_t>(i), element, width, EAGLE_STEP_COUNTS});
         if (!slot.is_plane()) continue;
         if (text(slot.name) == mask) {
             desc.mask_slot = static_cast<int32_t>(i);
             continue;
         }
         const bool mirror = slot.box == Box::Mirror, guards = text(slot.role) == "Terminated";
-        self->planes->push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(slot.bytes / slot.width),
-                                 static_cast<uint32_t>(slot.width),
+        self->planes->push_back({static_cast<uint32_t>(i), element, width,
                                  (mirror ? EAGLE_STEP_MIRROR : 0) | (slot.writes ? EAGLE_STEP_WRITES : 0) |
                                      (guards ? EAGLE_STEP_GUARD : 0)});
     }
@@ -296,7 +298,7 @@ PyObject* steps_stop(PyObject* object, PyObject*) {
 }
 
 PyObject* steps_native(PyObject* object, void*) {
-    return PyBool_FromLong(reinterpret_cast<StepsObject*>(object)->native);
+    return PyBool_FromLong(reinterpret_cast<StepsObject*>(object)->native && !checking());
 }
 
 int steps_traverse(PyObject* object, visitproc visit, void* arg) {

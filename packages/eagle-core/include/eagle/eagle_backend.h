@@ -384,12 +384,13 @@ typedef struct eagle_step_plane { /* no struct_size */
     uint32_t slot;
     uint32_t elem_bytes; /* 1, 2, 4 or 8 */
     uint32_t components;
-    uint32_t flags; /* EAGLE_STEP_MIRROR, EAGLE_STEP_WRITES, EAGLE_STEP_GUARD */
+    uint32_t flags; /* EAGLE_STEP_MIRROR, EAGLE_STEP_WRITES, EAGLE_STEP_GUARD, EAGLE_STEP_COUNTS */
 } eagle_step_plane;
 
 #define EAGLE_STEP_MIRROR 1u
 #define EAGLE_STEP_WRITES 2u
 #define EAGLE_STEP_GUARD 4u /* uint8_t: samples where it is set take no steps */
+#define EAGLE_STEP_COUNTS 8u /* that many cells, which each step of a sample adds to: no samples' */
 
 /* Now and then on the calling thread, with samples finished so far and at most the steps of all that were taken; not 0
  * ends the run. */
