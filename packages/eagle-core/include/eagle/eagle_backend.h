@@ -608,9 +608,10 @@ EAGLE_BACKEND_API void eagle_backend_module_release(eagle_module module);
 /* Threads a launch may use from now on: n >= 1 sets, 0 leaves; *previous is the number before the call. */
 EAGLE_BACKEND_API eagle_status eagle_backend_team_size(int32_t n, int32_t *previous);
 /* Steps every sample that is not finished until it is, or has taken max_steps: host kinds, complete on return. An entry
- * may be called from several threads at once, over any range, with boxes of the backend's own, and over copies of
- * samples, with any word, to learn what they would do; what the boxes of counter, word, map and live point at is left
- * alone. A run that is ended leaves every sample at a step's end; so does one whose entry throws between steps. */
+ * may be called from several threads at once, over any range, with boxes of the backend's own: over copies of samples,
+ * with any word, to learn what they would do, and over positions without a sample, whose mask is set. What the boxes of
+ * counter, word, map and live point at is left alone. A run that is ended leaves every sample at a step's end; so does
+ * one whose entry throws between steps. */
 EAGLE_BACKEND_API eagle_status eagle_backend_step_run(const eagle_step_desc *desc, eagle_step_report *out);
 
 #ifdef __cplusplus

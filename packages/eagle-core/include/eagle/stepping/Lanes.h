@@ -232,18 +232,17 @@ public:
         other.count = 0;
     }
 
-    /// Takes what a kernel writes of samples [first, first + n), finished ones too, in order.
+    /// Takes samples [first, first + n), finished ones too, in order.
     void copyIn(std::int64_t first, std::int64_t n) {
         for (std::size_t r = 0; r < batch_.rows.size(); ++r) {
             const Row& from = batch_.rows[r];
-            if (from.writes)
-                std::memcpy(row(r), from.data + first * static_cast<std::int64_t>(from.bytes),
-                            static_cast<std::size_t>(n) * from.bytes);
+            std::memcpy(row(r), from.data + first * static_cast<std::int64_t>(from.bytes),
+                        static_cast<std::size_t>(n) * from.bytes);
         }
         std::memcpy(mask(), batch_.finished + first, static_cast<std::size_t>(n));
         count = n;
     }
-    /// Writes them back.
+    /// Writes back what a kernel writes of them.
     void copyOut(std::int64_t first) const {
         for (std::size_t r = 0; r < batch_.rows.size(); ++r) {
             const Row& to = batch_.rows[r];
@@ -254,22 +253,11 @@ public:
         std::memcpy(batch_.finished + first, mask(), static_cast<std::size_t>(count));
     }
 
-    /// Points an argument block at these lanes, and says where their rows are.
-    void show(Arguments& arguments, std::vector<Row>& rows) const { show(arguments, rows, 0, false); }
-    /// The same of what copyIn() took: an index finds lane 0 at `first`, and what is only read in the batch.
-    void showAside(Arguments& arguments, std::vector<Row>& rows, std::int64_t first) const {
-        show(arguments, rows, first, true);
-    }
-
-private:
-    void show(Arguments& arguments, std::vector<Row>& rows, std::int64_t first, bool aside) const {
+    /// Points an argument block at these lanes, and says where their rows are: lane 0 is at index `first`.
+    void show(Arguments& arguments, std::vector<Row>& rows, std::int64_t first = 0) const {
         std::size_t r = 0;
         for (std::size_t i = 0; i < batch_.planes.size(); ++i) {
             const Plane& plane = batch_.planes[i];
-            if (aside && !plane.writes) {
-                r += plane.components;
-                continue;
-            }
             arguments.setPlane(i, shifted(row(r), -first * static_cast<std::int64_t>(plane.bytes)),
                                layout_.pitch(plane.bytes));
             for (const std::size_t end = r + plane.components; r < end; ++r)
@@ -278,6 +266,7 @@ private:
         arguments.setMask(reinterpret_cast<std::uint8_t*>(shifted(reinterpret_cast<char*>(mask()), -first)));
     }
 
+private:
     char* ids() const { return piece_.memory.get() + layout_.ids(); }
     std::int64_t id(std::int64_t lane) const { return load<std::int64_t>(ids(), lane); }
     void setId(std::int64_t lane, std::int64_t sample) { store(ids(), lane, sample); }

@@ -146,7 +146,7 @@ private:
 
     bool stepped(const Group& group, std::int64_t word) {
         arguments_.call(word, group.base, group.count, group.samples);
-        tally_.visits += group.count;
+        tally_.visits += group.given;
         return std::memchr(maskNow_, 0, span_) != nullptr;
     }
 

@@ -57,7 +57,7 @@ public:
 
     /// The next samples [first, first + n): the first of a participant are few. 0 when there are no more.
     std::int64_t take(bool scout, std::int64_t& first) {
-        const std::int64_t wanted = scout && batch.samples > kLargest ? std::min(batch.vector, block) : block;
+        const std::int64_t wanted = scout && batch.samples > kLargest ? batch.vector : block;
         if (next_.load(std::memory_order_relaxed) >= batch.samples) return 0;
         first = next_.fetch_add(wanted, std::memory_order_relaxed);
         return std::max<std::int64_t>(std::min(wanted, batch.samples - first), 0);
@@ -107,13 +107,13 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
     static constexpr std::int64_t kSmallest = 64, kLargest = 256;
-    static constexpr std::size_t kMostBytes = std::size_t{4} << 20;  ///< of a block, unless it is one sample
+    static constexpr std::size_t kMostBytes = std::size_t{4} << 20;  ///< of a block, unless it is the smallest
     static constexpr double kMostTold = 0x1p62;
     static constexpr std::chrono::milliseconds kInterval{50};
 
     static std::int64_t blockOf(const Batch& batch, int participants) {
-        const auto most = static_cast<std::int64_t>(kMostBytes / std::min(batch.bytes(), kMostBytes));
-        return std::min(std::clamp(batch.samples / (8 * participants) / 64 * 64, kSmallest, kLargest), most);
+        const auto most = static_cast<std::int64_t>(kMostBytes / batch.bytes()) / 64 * 64;
+        return std::clamp(std::min(batch.samples / (8 * participants) / 64 * 64, most), kSmallest, kLargest);
     }
 
     static void raise(std::atomic<std::int64_t>& known, std::int64_t steps) {

@@ -28,7 +28,6 @@ public:
           self_(self),
           tally_(run.tally(self)),
           ages_(batch_.cap, batch_.unit, batch_.overhead),
-          movable_(batch_.movable && batch_.bytes() <= kMostMoved),
           layout_(batch_, capacityOf(batch_)),
           here_(batch_),
           there_(batch_),
@@ -38,11 +37,9 @@ public:
           moves_(picked_.size()),
           idle_(static_cast<std::size_t>(run.block)) {
         if (batch_.mapped()) {
-            identity_.resize(static_cast<std::size_t>(layout_.capacity));
-            std::iota(identity_.begin(), identity_.end(), 0);
-            map_.resize(static_cast<std::size_t>(std::max(layout_.capacity, batch_.padded(run.block))));
-            here_.setMap(map_.data());
-            there_.setMap(batch_.movable ? identity_.data() : map_.data());
+            map_.resize(static_cast<std::size_t>(layout_.capacity));
+            std::iota(map_.begin(), map_.end(), 0);
+            there_.setMap(map_.data());
         }
         laneRows_ = batch_.rows;
     }
@@ -73,8 +70,7 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
     static constexpr std::int64_t kLanes = 1024, kFull = 512;
-    static constexpr std::size_t kMostBytes = std::size_t{256} << 10;  ///< of lanes, unless there are few of them
-    static constexpr std::size_t kMostMoved = std::size_t{32} << 10;   ///< of a sample that is worth moving
+    static constexpr std::size_t kMostBytes = std::size_t{256} << 10;  ///< of lanes, unless they are one vector
     static constexpr std::size_t kMostLanes = 48, kMostInLanes = std::size_t{32} << 20;
     static constexpr double kAlive = 0.8;  ///< of a block, to go on with it where it lies
     static constexpr double kLongCall = 10e6, kBetweenLooks = 30e3, kLeastCost = 0.01;  // ns
@@ -96,7 +92,7 @@ private:
 
     static std::int64_t capacityOf(const Batch& batch) {
         const std::size_t bytes = batch.bytes() + sizeof(std::int64_t);
-        return std::clamp<std::int64_t>(static_cast<std::int64_t>(kMostBytes / bytes) / 64 * 64, 64, kLanes);
+        return std::clamp(static_cast<std::int64_t>(kMostBytes / bytes) / 64 * 64, batch.vector, kLanes);
     }
 
     bool stopped() const { return run_.stop.load(std::memory_order_relaxed); }
@@ -169,12 +165,9 @@ private:
 
     void runBlock(std::int64_t first, std::int64_t n) {
         tally_.add(n - positions<false>(batch_.finished + first, n, moves_.data()), 0);
-        if (batch_.bytes() > kMostMoved) {
-            runHere(first, n);
-        } else if (!batch_.movable) {
-            const std::int64_t most = layout_.capacity - batch_.vector;
-            for (std::int64_t done = 0; done < n && !stopped(); done += most)
-                runAside(first + done, std::min(most, n - done));
+        if (!batch_.movable) {
+            for (std::int64_t done = 0; done < n && !stopped(); done += layout_.capacity)
+                runAside(first + done, std::min(layout_.capacity, n - done));
         } else if (batch_.fused() && !batch_.mapped()) {
             const std::int64_t whole = n / batch_.vector * batch_.vector;
             gather(first + whole, n - whole, 0);
@@ -188,22 +181,20 @@ private:
     void runHere(std::int64_t first, std::int64_t n) {
         Group group{here_, first, n, n, batch_.samples, first, n, 0, alive(first, n, picked_)};
         while (group.live > 0 && group.age < batch_.cap && !stopped()) {
-            if (movable_ && static_cast<double>(group.live) < kAlive * static_cast<double>(n))
-                return gather(first, n, group.age);
-            if (batch_.mapped()) listAlive(group, batch_.finished + first, n);
+            if (static_cast<double>(group.live) < kAlive * static_cast<double>(n)) return gather(first, n, group.age);
             advance(group, targetOf(group.age, false), batch_.rows, batch_.finished);
         }
     }
 
-    /// Steps samples that must keep their positions: what the kernel writes is put aside, in memory that goes on behind
-    /// them, where the entry finds it at the very indices it has in the batch.
+    /// Steps samples that must keep their positions: they are put aside, in memory that goes on behind them, where the
+    /// entry finds them at the very indices they have in the batch.
     void runAside(std::int64_t first, std::int64_t n) {
         const std::int64_t live = alive(first, n, picked_);
         if (live == 0) return;
         Lanes lanes(batch_, layout_);
         const Aside aside(lanes, first, n);
         const std::int64_t span = lanes.pad();
-        lanes.showAside(there_, laneRows_, first);
+        lanes.show(there_, laneRows_, first);
         auto* const mask = reinterpret_cast<std::uint8_t*>(shifted(reinterpret_cast<char*>(lanes.mask()), -first));
         Group group{there_, first, span, n, batch_.samples, first, span, 0, live};
         while (group.live > 0 && group.age < batch_.cap && !stopped()) {
@@ -301,13 +292,12 @@ private:
     const int self_;
     Tally& tally_;
     Ages ages_;
-    const bool movable_;
     const Layout layout_;
     Arguments here_, there_, probing_;
     Record record_;
     std::vector<std::int32_t> picked_, moves_;
     std::vector<std::uint8_t> idle_;
-    std::vector<std::int32_t> identity_, map_;
+    std::vector<std::int32_t> map_;
     std::vector<Row> laneRows_;
     std::vector<std::unique_ptr<Lanes>> lanes_;
     double cost_ = 5;   ///< ns that a step of a sample takes
