@@ -65,7 +65,7 @@ def differences(name):
         if not alike((cut(whole[0], start, stop), whole[1][start:stop]), part):
             yield f"samples {start} to {stop}"
     moved = {key: off_by(plane) if is_long(plane) else plane for key, plane in planes.items()}
-    given = {key: plane for key, plane in moved.items()}
+    given = dict(moved)
     runner = eagle.until_done(model.plan, max_steps=150, **given)
     runner.run()
     if not alike(whole, ({key: given[key] for key in whole[0]}, runner.terminated)):

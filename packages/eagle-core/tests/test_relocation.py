@@ -145,7 +145,8 @@ MOVED = ("table_in_a_loop", "turns", "solves", "looping_table", "looping_live")
 @pytest.mark.parametrize("name", KERNELS)
 def test_reach_of_what_is_easy_to_overlook(name: str) -> None:
     plan = eagle.deploy(KERNELS[name])
-    want = Reach.BATCH if name in ("raw_of_others", "row_of_another") else Reach.MOVABLE if name in MOVED else Reach.LOCAL
+    together = name in ("raw_of_others", "row_of_another")
+    want = Reach.BATCH if together else Reach.MOVABLE if name in MOVED else Reach.LOCAL
     assert reach(plan.host.signature) is want
     alone = reach(loaded(plan).signature)
     assert alone <= want and (alone is Reach.MOVABLE) == (want is Reach.MOVABLE)
