@@ -63,7 +63,8 @@ public:
 
     /// Writes back what is in lanes.
     void flush() {
-        for (const auto& lanes : lanes_) scatterAll(*lanes);
+        if (!abandoned())
+            for (const auto& lanes : lanes_) scatterAll(*lanes);
         lanes_.clear();
     }
 
@@ -78,14 +79,18 @@ private:
     /// Samples copied into lanes, which go back whatever happens.
     class Aside {
     public:
-        Aside(Lanes& lanes, std::int64_t first, std::int64_t n) : lanes_(lanes), first_(first) {
+        Aside(const Stepper& stepper, Lanes& lanes, std::int64_t first, std::int64_t n)
+            : stepper_(stepper), lanes_(lanes), first_(first) {
             lanes.copyIn(first, n);
         }
-        ~Aside() { lanes_.copyOut(first_); }
+        ~Aside() {
+            if (!stepper_.abandoned()) lanes_.copyOut(first_);
+        }
         Aside(const Aside&) = delete;
         Aside& operator=(const Aside&) = delete;
 
     private:
+        const Stepper& stepper_;
         Lanes& lanes_;
         const std::int64_t first_;
     };
@@ -95,6 +100,7 @@ private:
         return std::clamp(static_cast<std::int64_t>(kMostBytes / bytes) / 64 * 64, batch.vector, kLanes);
     }
 
+    bool abandoned() const { return run_.abandoned.load(std::memory_order_relaxed); }
     bool stopped() const { return run_.stop.load(std::memory_order_relaxed); }
 
     // ---- calls
@@ -192,7 +198,7 @@ private:
         const std::int64_t live = alive(first, n, picked_);
         if (live == 0) return;
         Lanes lanes(batch_, layout_);
-        const Aside aside(lanes, first, n);
+        const Aside aside(*this, lanes, first, n);
         const std::int64_t span = lanes.pad();
         lanes.show(there_, laneRows_, first);
         auto* const mask = reinterpret_cast<std::uint8_t*>(shifted(reinterpret_cast<char*>(lanes.mask()), -first));
@@ -258,6 +264,7 @@ private:
         lanes.show(there_, laneRows_);
         Group group{there_, 0, positions, lanes.count, positions, 0, positions, lanes.age, lanes.count};
         advance(group, targetOf(lanes.age, lanes.count < kFull), laneRows_, lanes.mask());
+        if (abandoned()) return;
         lanes.age = group.age;
         if (group.live < lanes.count) retire(lanes);
         if (lanes.count > 0 && lanes.age >= batch_.cap) scatterAll(lanes);
