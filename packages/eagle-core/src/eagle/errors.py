@@ -114,8 +114,8 @@ def busy(owner: str, method: str) -> Busy:
 
 def moved_midway(plane: str) -> BufferRefused:
     """The exception of a run in which a plane moved: what was not written back by then is lost."""
-    return BufferRefused(refusal("Runner.run", f"plane {plane!r}", "an array that moved in the middle of the run, which "
-                                 "ended there", "one that stays where it is", "change arrays between runs"))
+    return BufferRefused(refusal("Runner.run", f"plane {plane!r}", "an array that moved in the middle of the run",
+                                 "one that stays where it is", "change arrays between runs, and start anew"))
 
 
 def out_of_bounds(door: str, kernel: str, role: str, plane: str, access: str, element: int, length: int, rows: int,

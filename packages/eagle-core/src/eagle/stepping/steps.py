@@ -51,9 +51,9 @@ class Engine:
         native = native or (self._herd is None and len(self._packed) > 1)  # kernels in turn: there is one pace
         if native and self._steps is not None and self._steps.native:
             return self._steps.run(max_steps, threads, progress)
-        rounds = native and self._steps is not None and not self._model.fused
-        launches, steps, exact, visits, stopped = (self._steps if rounds else self._loop).run(
-            max_steps, threads, progress)
+        rounds = self._steps if native and not self._model.fused else None
+        engine: _core.Steps | Loop = self._loop if rounds is None else rounds
+        launches, steps, exact, visits, stopped = engine.run(max_steps, threads, progress)
         if exact and self._model.holds and self._counter[0] < self._n:
             exact = False  # all that are left may be held
         return launches, steps, exact, visits, stopped
