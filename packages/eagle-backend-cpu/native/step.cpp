@@ -71,6 +71,19 @@ void requireMemory(const Batch& batch) {
                static_cast<long long>(batch.samples));
 }
 
+/// Cells that are no samples'.
+stepping::Counts readCounts(const eagle_step_plane& plane, const eagle_step_desc& d) {
+    requireSlot("planes.slot", static_cast<int32_t>(plane.slot), d);
+    if (plane.flags != EAGLE_STEP_COUNTS || plane.elem_bytes == 0 || plane.components == 0) {
+        refuse(
+            EAGLE_INVALID_ARGUMENT,
+            "desc.planes has %u cells of %u bytes and flags 0x%x at slot %u; cells that are counted in, with no other "
+            "flag, are wanted",
+            plane.components, plane.elem_bytes, plane.flags, plane.slot);
+    }
+    return {plane.slot, std::size_t{plane.elem_bytes} * plane.components};
+}
+
 /// What a call costs for each sample beyond its steps, in steps: an entry that takes several moves every row in and
 /// out, which is what 60 operations cost; one of a single step is looked through afterwards.
 double overheadOf(const Batch& batch, int32_t stepOps) {
@@ -115,7 +128,12 @@ Batch readBatch(const eagle_step_desc& d) {
     batch.unit = d.max_steps == 1 && d.steps_per_launch == 0 ? 1 : d.steps_per_launch;
     const int64_t unit = std::max<int64_t>(batch.unit, 1);
     batch.cap = std::min((d.max_steps - 1) / unit + 1, kMost / unit) * unit;
-    for (uint32_t i = 0; i < d.n_planes; ++i) batch.planes.push_back(readPlane(d.planes[i], d));
+    for (uint32_t i = 0; i < d.n_planes; ++i) {
+        if (d.planes[i].flags & EAGLE_STEP_COUNTS)
+            batch.counts.push_back(readCounts(d.planes[i], d));
+        else
+            batch.planes.push_back(readPlane(d.planes[i], d));
+    }
     requireBoxes(batch);
     batch.findRows();
     requireMemory(batch);

@@ -173,4 +173,7 @@ extern PyTypeObject* BoundType;
 /// Runs every stage. GIL held on entry and exit. false with an exception set.
 bool launch_bound(BoundObject* bound, const Caller& caller);
 
+/// The name of a plane that is no longer what was packed, told without running anybody's code; null when all are.
+PyObject* moved_plane(const BoundObject* bound);
+
 }  // namespace eagle::core

@@ -210,9 +210,6 @@ bool launch_bound(BoundObject* bound, const Caller& caller) {
     return passed(kernel, status);
 }
 
-namespace {
-
-/// The name of a plane that is no longer what was packed, told without running anybody's code; null when all are.
 PyObject* moved_plane(const BoundObject* bound) {
     for (const Watched& plane : *bound->watched)
         if (plane.moved()) return plane.name;
@@ -222,6 +219,8 @@ PyObject* moved_plane(const BoundObject* bound) {
     }
     return nullptr;
 }
+
+namespace {
 
 /// The same after the producers were asked; null also with an exception of one set.
 PyObject* moved_since_bound(const BoundObject* bound) {

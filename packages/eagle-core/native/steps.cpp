@@ -103,14 +103,16 @@ bool describe(StepsObject* self, const Slots& slots, std::string_view mask, bool
     desc.step_ops = ops;
     for (std::size_t i = 0; i < kernel->slots->size(); ++i) {
         const Slot& slot = (*kernel->slots)[i];
+        const auto element = static_cast<uint32_t>(slot.bytes / slot.width), width = static_cast<uint32_t>(slot.width);
+        if (slot.box == Box::Table && slot.writes)
+            self->planes->push_back({static_cast<uint32_t>(i), element, width, EAGLE_STEP_COUNTS});
         if (!slot.is_plane()) continue;
         if (text(slot.name) == mask) {
             desc.mask_slot = static_cast<int32_t>(i);
             continue;
         }
         const bool mirror = slot.box == Box::Mirror, guards = text(slot.role) == "Terminated";
-        self->planes->push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(slot.bytes / slot.width),
-                                 static_cast<uint32_t>(slot.width),
+        self->planes->push_back({static_cast<uint32_t>(i), element, width,
                                  (mirror ? EAGLE_STEP_MIRROR : 0) | (slot.writes ? EAGLE_STEP_WRITES : 0) |
                                      (guards ? EAGLE_STEP_GUARD : 0)});
     }
@@ -162,23 +164,35 @@ PyObject* steps_new(PyTypeObject* type, PyObject* args, PyObject*) {
 /// What is looked at between rounds, every few milliseconds: signals, stop(), the function that is told of progress.
 class Watch {
 public:
-    Watch(StepsObject* self, PyObject* progress) : self_(self), progress_(progress == Py_None ? nullptr : progress) {}
+    Watch(StepsObject* self, PyObject* progress)
+        : self_(self), progress_(progress == Py_None ? nullptr : progress), signals_(is_main_thread()) {}
 
-    /// Whether to end the run; with an exception set where one is why. GIL held.
-    bool look(int64_t finished, int64_t steps) {
-        if (PyErr_CheckSignals() < 0) return true;
-        if (progress_) {
-            PyObject* told =
-                PyObject_CallFunction(progress_, "LL", static_cast<long long>(finished), static_cast<long long>(steps));
-            if (!told) return true;
-            Py_DECREF(told);
-        }
-        return stopped();
+    /// 0 to go on, EAGLE_STEP_ABANDON where a plane moved, else 1: to end the run; with an exception set where one is
+    /// why. GIL held.
+    int32_t look(int64_t finished, int64_t steps) {
+        if (PyErr_CheckSignals() < 0) return 1;
+        if (!progress_) return stopped();
+        PyObject* told =
+            PyObject_CallFunction(progress_, "LL", static_cast<long long>(finished), static_cast<long long>(steps));
+        const bool failed = told == nullptr;
+        Py_XDECREF(told);
+        if (has_moved()) return EAGLE_STEP_ABANDON;
+        return failed || stopped();
+    }
+    /// look() from a thread without the GIL, which is taken only where there is something to be done with it: when the
+    /// interpreter ends, it does not come back to a thread that waits for it.
+    int32_t look_released(int64_t finished, int64_t steps) {
+        if (_Py_IsFinalizing()) return 1;
+        if (!progress_ && !signals_) return stopped();
+        const PyGILState_STATE state = PyGILState_Ensure();
+        const int32_t end = look(finished, steps);
+        PyGILState_Release(state);
+        return end;
     }
     bool stopped() const { return self_->stop->load(std::memory_order_relaxed); }
 
     /// look() where it is time to.
-    bool due(int64_t finished, int64_t steps) {
+    int32_t due(int64_t finished, int64_t steps) {
         const Clock::time_point now = Clock::now();
         if (now - last_ < kInterval) return stopped();
         last_ = now;
@@ -188,17 +202,43 @@ public:
 private:
     static constexpr std::chrono::milliseconds kInterval{20};
 
+    static bool is_main_thread() {
+        PyObject* threading = PyImport_ImportModule("threading");
+        PyObject* main = threading ? PyObject_CallMethod(threading, "main_thread", nullptr) : nullptr;
+        PyObject* ident = main ? PyObject_GetAttrString(main, "ident") : nullptr;
+        const bool is = ident && PyLong_AsUnsignedLong(ident) == PyThread_get_thread_ident();
+        Py_XDECREF(ident);
+        Py_XDECREF(main);
+        Py_XDECREF(threading);
+        PyErr_Clear();
+        return is;
+    }
+
+    /// Whether a plane is no longer where it was; then BufferRefused is set.
+    bool has_moved() const {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self_->bounds); ++i) {
+            PyObject* moved = moved_plane(self_->bound(i));
+            if (!moved) continue;
+            PyErr_Clear();
+            PyObject* errors = PyImport_ImportModule("eagle.errors");
+            PyObject* error = errors ? PyObject_CallMethod(errors, "moved_midway", "O", moved) : nullptr;
+            if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+            Py_XDECREF(error);
+            Py_XDECREF(errors);
+            return true;
+        }
+        return false;
+    }
+
     StepsObject* self_;
     PyObject* progress_;
+    const bool signals_;
     Clock::time_point last_ = Clock::now();
 };
 
-/// For the backend, which asks on the thread that called it, without the GIL.
+/// For the backend, which asks on the thread that called it.
 int32_t poll(void* context, int64_t finished, int64_t steps) {
-    const PyGILState_STATE state = PyGILState_Ensure();
-    const bool end = static_cast<Watch*>(context)->look(finished, steps);
-    PyGILState_Release(state);
-    return end;
+    return static_cast<Watch*>(context)->look_released(finished, steps);
 }
 
 /// The number of threads of the process while it lives, the one before afterwards.
@@ -232,7 +272,7 @@ bool run_native(StepsObject* self, int64_t max_steps, int32_t threads, Watch& wa
     Py_BEGIN_ALLOW_THREADS;
     status = self->first().kernel->seam->fn.step_run(&desc, &report);
     Py_END_ALLOW_THREADS;
-    if (!passed(self->first().kernel, status)) return false;
+    if (PyErr_Occurred() || !passed(self->first().kernel, status)) return false;
     *self->counter = static_cast<uint32_t>(report.finished);
     outcome.steps = report.steps;
     outcome.launches = report.steps > 0;
@@ -257,7 +297,7 @@ bool run_rounds(StepsObject* self, int64_t max_steps, Watch& watch, Outcome& out
         outcome.steps += self->k;
         outcome.visits += samples;
         outcome.exact = self->k == 1 || *self->counter < samples;
-        outcome.stopped = watch.due(*self->counter, outcome.steps);
+        outcome.stopped = watch.due(*self->counter, outcome.steps) != 0;
         if (PyErr_Occurred()) return false;
     }
     return true;
@@ -296,7 +336,7 @@ PyObject* steps_stop(PyObject* object, PyObject*) {
 }
 
 PyObject* steps_native(PyObject* object, void*) {
-    return PyBool_FromLong(reinterpret_cast<StepsObject*>(object)->native);
+    return PyBool_FromLong(reinterpret_cast<StepsObject*>(object)->native && !checking());
 }
 
 int steps_traverse(PyObject* object, visitproc visit, void* arg) {

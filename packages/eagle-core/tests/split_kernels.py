@@ -146,6 +146,16 @@ def in_a_loop(kind: Index, stop: Scalar, terminated: Terminated, x: Mutable[Scal
     terminated = k >= stop
 
 
+@hawk.kernel
+def in_front_of_a_loop(kind: Index, stop: Scalar, terminated: Terminated, x: Mutable[Scalar], k: Mutable[Scalar]):
+    """Its loop uses what the group gives."""
+    d = m.dispatch(kind, [0.5, 0.25], policy="auto")
+    for _j in range(5):
+        x = x * d + 0.25
+    k += 1.0
+    terminated = k >= stop
+
+
 @hawk.kernel(steps=1)
 def bins(kind: Index, i: Index, stop: Scalar, terminated: Terminated, x: Mutable[Scalar], k: Mutable[Scalar],
          acc: Mutable["bin":8]):

@@ -105,7 +105,7 @@ def differing(form: str, plan: Any, n: int, seed: int, word: int, dist: str) -> 
 
 @pytest.mark.parametrize("form", SINGLE)
 def test_reach_of_every_form(form: str) -> None:
-    want = Reach.BATCH if form in TOGETHER else Reach.MOVABLE if form in MOVABLE else Reach.LOCAL
+    want = Reach.BATCH if form in (*TOGETHER, "another sample") else Reach.MOVABLE if form in MOVABLE else Reach.LOCAL
     assert reach(signature(form)) is want
 
 
@@ -145,7 +145,8 @@ MOVED = ("table_in_a_loop", "turns", "solves", "looping_table", "looping_live")
 @pytest.mark.parametrize("name", KERNELS)
 def test_reach_of_what_is_easy_to_overlook(name: str) -> None:
     plan = eagle.deploy(KERNELS[name])
-    want = Reach.BATCH if name == "raw_of_others" else Reach.MOVABLE if name in MOVED else Reach.LOCAL
+    together = name in ("raw_of_others", "row_of_another")
+    want = Reach.BATCH if together else Reach.MOVABLE if name in MOVED else Reach.LOCAL
     assert reach(plan.host.signature) is want
     alone = reach(loaded(plan).signature)
     assert alone <= want and (alone is Reach.MOVABLE) == (want is Reach.MOVABLE)
@@ -206,7 +207,7 @@ def test_what_is_bound_whole_is_read_at_an_index() -> None:
     assert reach_of([Node("assign", T)], local) is Reach.LOCAL
     assert reach_of([Node("assign", Node("at", T, T))], local) is Reach.LOCAL
     for role in ("per_sample", "vec_in", "mat_in"):
-        assert reach_of([Node("assign", Node("at", Node("vocab_read", role=role), X))], local) is Reach.LOCAL
+        assert reach_of([Node("assign", Node("at", Node("vocab_read", role=role), X))], local) is Reach.BATCH
 
 
 @pytest.mark.parametrize("node", [Node("raw_device"), Node("shuffle"), Node("at", X, X)])

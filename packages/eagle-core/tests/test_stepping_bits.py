@@ -248,3 +248,13 @@ def test_anything(data: st.DataObject) -> None:
     run.host_threads = data.draw(st.sampled_from([None, 1, 2, 4]), "threads")
     for _ in range(data.draw(st.integers(1, 2), "runs")):
         check(model, run.run(), planes, mask, serial.run(cap), cap, native=run.host_policy == "auto")
+
+
+def test_what_is_stepped_again_is_counted_once() -> None:
+    """An engine that steps a group again to learn its last step adds nothing to the counts of the branches."""
+    model = MODELS["dispatch, auto"]
+    for dist in ("immediate", "equal", "straggler", "spread"):
+        planes, mix = model.planes(500, 1, dist), np.zeros(3, np.uint32)
+        steps = Serial(model, copied(planes), None).run(1000).counts.sum()
+        eagle.run_until_done(model.plan, max_steps=10**6, dispatch0_mix=mix, **planes)
+        assert mix.sum() == steps, dist

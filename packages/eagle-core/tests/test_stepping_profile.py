@@ -18,4 +18,4 @@ def test_the_cut_of_a_batch_changes_no_bit() -> None:
     env = {name: value for name, value in os.environ.items() if name != "HAWK_HOST_PROFILE"}
     ran = subprocess.run([sys.executable, str(program)], env=env, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.split("\n") == ["", ""]
+    assert ran.stdout == ""

@@ -295,7 +295,7 @@ def test_one_group_at_a_time() -> None:
 @pytest.mark.parametrize("kernels, planes", [
     ([ks.mixed, ks.one_step], {"kind": np.zeros(4, int), "a": np.ones(4)}),
     ([ks.wandering], {"kind": np.zeros(4, int)}),
-    ([sk.in_a_loop], {"kind": np.zeros(4, int)}),
+    ([sk.in_a_loop], {"kind": np.zeros(4, int)}), ([sk.in_front_of_a_loop], {"kind": np.zeros(4, int)}),
     ([sk.bins], {"kind": np.zeros(4, int), "i": np.zeros(4, int), "acc": np.zeros(8)}),
     ([sk.seventeen], {"kind": np.zeros(4, int)})])
 def test_what_a_run_does_not_decide(kernels: Any, planes: Planes) -> None:
@@ -304,7 +304,8 @@ def test_what_a_run_does_not_decide(kernels: Any, planes: Planes) -> None:
 
 
 @pytest.mark.parametrize("kernel, facts", [
-    (sk.seventeen, ["17 branches", "2 to 16"]), (sk.in_a_loop, ["inside a loop"]), (sk.bins, ["bins", "independent"])])
+    (sk.seventeen, ["17 branches", "2 to 16"]), (sk.in_a_loop, ["a loop"]),
+    (sk.in_front_of_a_loop, ["a loop"]), (sk.bins, ["bins", "independent"])])
 def test_refusals(kernel: Any, facts: list[str]) -> None:
     planes = {name: np.zeros(8, int) if name in ("kind", "i") else np.ones(8)
               for name in kernel.planes if name != "terminated"}
@@ -340,7 +341,7 @@ def test_costs_come_from_counts(profile: str, pays: bool, monkeypatch: pytest.Mo
 
     monkeypatch.setenv("HAWK_HOST_PROFILE", profile)
     branches = take_apart(ks.mixed, "dispatch0")
-    assert branches is not None and (branches.selector, branches.classifier) == ("kind", None)
+    assert (branches.selector, branches.classifier) == ("kind", None)
     half, one_more, sine = costs.branch_costs(branches.kernels)
     assert half.profits is one_more.profits is pays and not sine.profits
     assert sine.switch > half.switch and costs.same_bits() is not pays

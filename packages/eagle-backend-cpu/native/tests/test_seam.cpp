@@ -51,7 +51,8 @@ void testInformation() {
 
     std::uint64_t bits = 0;
     CHECK(eagle_backend_capabilities(&bits) == EAGLE_OK);
-    CHECK(bits == (1u << EAGLE_CAP_STREAM | 1u << EAGLE_CAP_EXEC | 1u << EAGLE_CAP_DEVICE | 1u << EAGLE_CAP_INTEROP));
+    CHECK(bits == (1u << EAGLE_CAP_STREAM | 1u << EAGLE_CAP_EXEC | 1u << EAGLE_CAP_DEVICE | 1u << EAGLE_CAP_INTEROP |
+                   1u << EAGLE_CAP_FILTERING));
     checkRefused(eagle_backend_capabilities(nullptr), EAGLE_INVALID_ARGUMENT, "capabilities", "out is NULL");
 
     std::int32_t types[3] = {-7, -7, -7}, count = 0;

@@ -384,15 +384,17 @@ typedef struct eagle_step_plane { /* no struct_size */
     uint32_t slot;
     uint32_t elem_bytes; /* 1, 2, 4 or 8 */
     uint32_t components;
-    uint32_t flags; /* EAGLE_STEP_MIRROR, EAGLE_STEP_WRITES, EAGLE_STEP_GUARD */
+    uint32_t flags; /* EAGLE_STEP_MIRROR, EAGLE_STEP_WRITES, EAGLE_STEP_GUARD, EAGLE_STEP_COUNTS */
 } eagle_step_plane;
 
 #define EAGLE_STEP_MIRROR 1u
 #define EAGLE_STEP_WRITES 2u
 #define EAGLE_STEP_GUARD 4u /* uint8_t: samples where it is set take no steps */
+#define EAGLE_STEP_COUNTS 8u /* that many cells, which each step of a sample adds to: no samples' */
 
-/* Now and then on the calling thread, with samples finished so far and at most the steps of all that were taken; not 0
- * ends the run. */
+/* Now and then on the calling thread, with samples finished and steps taken so far: 0 goes on, EAGLE_STEP_ABANDON ends the
+ * run without another look at the planes, whose memory may be gone, anything else ends it. */
+#define EAGLE_STEP_ABANDON 2
 typedef int32_t (*eagle_step_poll)(void *ctx, int64_t finished, int64_t steps);
 
 /* A finishing kernel over a batch: samples are independent of each other. Slots are those of params, -1 for none. */

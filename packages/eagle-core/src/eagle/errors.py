@@ -14,7 +14,7 @@ from types import FrameType
 
 __all__ = ["ArgumentError", "BackendUnavailable", "BufferRefused", "Busy", "LayoutError", "LayoutWarning",
            "NonToggleableMemberError", "OutOfBounds", "PerformanceWarning", "REBUILD", "UnknownMemberError", "WARNED",
-           "busy", "out_of_bounds", "refusal", "shown", "warn"]
+           "busy", "moved_midway", "out_of_bounds", "refusal", "shown", "warn"]
 
 #: The next step where what a producer wrote is malformed.
 REBUILD = "rebuild the artifact"
@@ -110,6 +110,12 @@ def busy(owner: str, method: str) -> Busy:
     """The exception of a method of the class `owner` that was called while another call runs on the object."""
     return Busy(refusal(f"{owner}.{method}", f"this {owner}", "another call that is still running on it",
                         "one call at a time", f"give each thread its own {owner}, or wait for it"))
+
+
+def moved_midway(plane: str) -> BufferRefused:
+    """The exception of a run in which a plane moved: what was not written back by then is lost."""
+    return BufferRefused(refusal("Runner.run", f"plane {plane!r}", "an array that moved in the middle of the run",
+                                 "one that stays where it is", "change arrays between runs, and start anew"))
 
 
 def out_of_bounds(door: str, kernel: str, role: str, plane: str, access: str, element: int, length: int, rows: int,

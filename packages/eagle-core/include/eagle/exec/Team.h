@@ -106,6 +106,9 @@ public:
     /// Threads that may take part: fewer than size() when the system gave no more.
     int participants() const { return static_cast<int>(workers_.size()) + 1; }
 
+    /// Forks that led to this process: a child does not have the workers its parent had.
+    static std::uint32_t forks() { return forks_.load(std::memory_order_relaxed); }
+
     /// One per participant, for the job's own use.
     Counter* counters() { return counters_.get(); }
 
@@ -117,7 +120,9 @@ public:
         if (watch) noteStart();
         const std::uint32_t generation = (state_.load(std::memory_order_relaxed) + kGeneration) & ~(kGeneration - 1);
         state_.store(generation | kOpen, std::memory_order_seq_cst);
+        const std::uint32_t born = forks();
         work(job, 0);
+        if (forks() != born) return;  // a child: whoever joined is in the parent
         close();
         if (watch) lastEnd_ = Clock::now();
     }
@@ -296,9 +301,12 @@ private:
     inline static thread_local bool inside_ = false;
     inline static std::atomic<int> size_{0};  ///< 0: not decided yet
     inline static std::atomic<Team*> instance_{nullptr};
+    inline static std::atomic<std::uint32_t> forks_{0};
     /// A child has no workers, and perhaps a lease nobody will end: it leaves the old team alone and makes its own.
-    inline static const bool forkSafe_ =
-        atFork(nullptr, nullptr, [] { instance_.store(nullptr, std::memory_order_relaxed); });
+    inline static const bool forkSafe_ = atFork(nullptr, nullptr, [] {
+        instance_.store(nullptr, std::memory_order_relaxed);
+        forks_.fetch_add(1, std::memory_order_relaxed);
+    });
 };
 
 }  // namespace eagle::exec

@@ -30,6 +30,11 @@ struct Row {
     bool writes;
 };
 
+/// Cells that every step of a sample adds to.
+struct Counts {
+    std::size_t slot, bytes;
+};
+
 /// What is stepped, and until when.
 struct Batch {
     static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
@@ -38,11 +43,12 @@ struct Batch {
     void* const* params;
     std::size_t nparams;
     std::int64_t samples;
-    std::int64_t cap;                       ///< the most steps of a sample
-    std::int64_t unit;                      ///< steps of one launch; 0: `word` says, and is 2 or more
-    bool movable;                           ///< a sample's result does not depend on where in the planes it is
-    double overhead;                        ///< what a call costs for each sample beyond its steps, in steps
-    std::vector<Plane> planes;              ///< without the mask
+    std::int64_t cap;           ///< the most steps of a sample
+    std::int64_t unit;          ///< steps of one launch; 0: `word` says, and is 2 or more
+    bool movable;               ///< a sample's result does not depend on where in the planes it is
+    double overhead;            ///< what a call costs for each sample beyond its steps, in steps
+    std::vector<Plane> planes;  ///< without the mask
+    std::vector<Counts> counts;
     std::size_t mask, counter;              ///< slots
     std::size_t word = kNone;               ///< of an entry that reads how many steps it takes
     std::size_t map = kNone, live = kNone;  ///< of an entry that visits the samples of a list
@@ -127,6 +133,17 @@ public:
     void setMap(const std::int32_t* map) { map_.data = const_cast<std::int32_t*>(map); }
     const std::int32_t* map() const { return static_cast<const std::int32_t*>(map_.data); }
 
+    /// Lets the cells of Batch::counts be others: what is stepped again counts for nothing.
+    void countElsewhere() {
+        std::size_t bytes = 0;
+        for (const Counts& counts : batch_.counts) bytes += counts.bytes;
+        countBoxes_.resize(batch_.counts.size());
+        counted_.resize(bytes);
+        char* to = counted_.data();
+        for (std::size_t i = 0; i < countBoxes_.size(); to += batch_.counts[i++].bytes)
+            own(countBoxes_[i], batch_.counts[i].slot, to);
+    }
+
     /// One launch over positions [base, base + count); the samples that finished in it.
     std::int64_t call(std::int64_t word, std::int64_t base, std::int64_t count, std::int64_t samples) {
         word_ = word;
@@ -153,6 +170,8 @@ private:
     std::vector<void*> params_;
     std::vector<Box> boxes_;
     plugin::ScalarHandle mask_, counter_, wordBox_, map_, live_;
+    std::vector<plugin::ScalarHandle> countBoxes_;
+    std::vector<char> counted_;
     // What the entry reads and writes: on lines that no other thread touches.
     alignas(64) std::int64_t word_ = 0;
     std::uint32_t visited_ = 0;

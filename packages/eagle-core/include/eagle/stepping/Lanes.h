@@ -174,19 +174,15 @@ public:
     /// Makes the lanes a multiple of the batch's vector, with finished ones behind them; how many there are then.
     std::int64_t pad() {
         const std::int64_t padded = batch_.padded(count);
-        fill(count, padded, 0);
-        return padded;
-    }
-    /// Makes lanes [begin, end) finished ones, otherwise like some lane.
-    void fill(std::int64_t begin, std::int64_t end, std::int64_t like) {
-        if (begin == end) return;
+        if (padded == count) return count;
         for (std::size_t r = 0; r < batch_.rows.size(); ++r) {
             visitElement(batch_.rows[r].bytes, [&]<class T>(T) {
                 char* here = row(r);
-                for (std::int64_t j = begin; j < end; ++j) store(here, j, load<T>(here, like));
+                for (std::int64_t j = count; j < padded; ++j) store(here, j, load<T>(here, 0));
             });
         }
-        std::memset(mask() + begin, 1, static_cast<std::size_t>(end - begin));
+        std::memset(mask() + count, 1, static_cast<std::size_t>(padded - count));
+        return padded;
     }
 
     /// Writes the lanes picked[0..n) back to their samples.
@@ -236,16 +232,32 @@ public:
         other.count = 0;
     }
 
-    /// Points an argument block at these lanes, and says where their rows are: lane 0 is at index `first`. `written`:
-    /// of what a kernel writes alone.
-    void show(Arguments& arguments, std::vector<Row>& rows, std::int64_t first = 0, bool written = false) const {
+    /// Takes samples [first, first + n), finished ones too, in order.
+    void copyIn(std::int64_t first, std::int64_t n) {
+        for (std::size_t r = 0; r < batch_.rows.size(); ++r) {
+            const Row& from = batch_.rows[r];
+            std::memcpy(row(r), from.data + first * static_cast<std::int64_t>(from.bytes),
+                        static_cast<std::size_t>(n) * from.bytes);
+        }
+        std::memcpy(mask(), batch_.finished + first, static_cast<std::size_t>(n));
+        count = n;
+    }
+    /// Writes back what a kernel writes of them.
+    void copyOut(std::int64_t first) const {
+        for (std::size_t r = 0; r < batch_.rows.size(); ++r) {
+            const Row& to = batch_.rows[r];
+            if (to.writes)
+                std::memcpy(to.data + first * static_cast<std::int64_t>(to.bytes), row(r),
+                            static_cast<std::size_t>(count) * to.bytes);
+        }
+        std::memcpy(batch_.finished + first, mask(), static_cast<std::size_t>(count));
+    }
+
+    /// Points an argument block at these lanes, and says where their rows are: lane 0 is at index `first`.
+    void show(Arguments& arguments, std::vector<Row>& rows, std::int64_t first = 0) const {
         std::size_t r = 0;
         for (std::size_t i = 0; i < batch_.planes.size(); ++i) {
             const Plane& plane = batch_.planes[i];
-            if (written && !plane.writes) {
-                r += plane.components;
-                continue;
-            }
             arguments.setPlane(i, shifted(row(r), -first * static_cast<std::int64_t>(plane.bytes)),
                                layout_.pitch(plane.bytes));
             for (const std::size_t end = r + plane.components; r < end; ++r)

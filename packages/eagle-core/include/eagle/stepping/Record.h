@@ -26,7 +26,9 @@ struct Group {
 class Record {
 public:
     Record(Run& run, Tally& tally, Arguments& arguments)
-        : run_(run), batch_(run.batch), tally_(tally), arguments_(arguments) {}
+        : run_(run), batch_(run.batch), tally_(tally), arguments_(arguments) {
+        arguments.countElsewhere();
+    }
     ~Record() {
         for (Scratch::Piece* piece : {&before_, &now_}) Scratch::ofThread().give(std::move(*piece));
     }

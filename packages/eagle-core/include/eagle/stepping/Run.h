@@ -8,14 +8,18 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <stdexcept>
 
 #include "eagle/exec/Team.h"
 #include "eagle/stepping/Batch.h"
 
 namespace eagle::stepping {
 
-/// Asked now and then, on the thread that called, with samples finished and steps taken so far; not 0 ends the run.
+/// Asked now and then, on the thread that called, with samples finished and steps taken so far: 0 goes on, kAbandon
+/// ends the run without another look at the planes, anything else ends it.
 using Poll = std::int32_t (*)(void* context, std::int64_t finished, std::int64_t steps);
+
+inline constexpr std::int32_t kAbandon = 2;
 
 struct Report {
     std::int64_t steps = 0;  ///< the most a sample took
@@ -49,7 +53,7 @@ public:
 
     const Batch& batch;
     const std::int64_t block;  ///< samples taken at once
-    std::atomic<bool> stop{false};
+    std::atomic<bool> stop{false}, abandoned{false};
     std::atomic<int> workers{0};  ///< at work now, beside the caller
 
     int participants() const { return participants_; }
@@ -91,10 +95,16 @@ public:
             finished += tallies_[i].finished.load(std::memory_order_relaxed);
             steps += tallies_[i].steps.load(std::memory_order_relaxed);
         }
-        if (poll_(context_, finished, static_cast<std::int64_t>(std::min(steps, kMostTold))))
-            stop.store(true, std::memory_order_relaxed);
+        const std::int32_t answer = poll_(context_, finished, static_cast<std::int64_t>(std::min(steps, kMostTold)));
+        if (forked())
+            throw std::runtime_error("the process was forked in the middle of a run, which goes on in the parent");
+        if (answer == kAbandon) abandoned.store(true, std::memory_order_relaxed);
+        if (answer != 0) stop.store(true, std::memory_order_relaxed);
         asked_ = Clock::now();
     }
+
+    /// Whether this is a child of the process the run began in, without its workers.
+    bool forked() const { return exec::Team::forks() != born_; }
 
     void fail() noexcept {
         if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
@@ -130,6 +140,7 @@ private:
     Clock::time_point asked_ = Clock::now();
     std::atomic<bool> failed_{false};
     std::exception_ptr error_;
+    const std::uint32_t born_ = exec::Team::forks();
     std::atomic<std::int64_t> known_{0}, most_{0};
     alignas(64) std::atomic<std::int64_t> next_{0};
 };

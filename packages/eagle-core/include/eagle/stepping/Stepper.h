@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "eagle/stepping/Ages.h"
-#include "eagle/stepping/Aside.h"
 #include "eagle/stepping/Lanes.h"
 #include "eagle/stepping/Record.h"
 #include "eagle/stepping/Run.h"
@@ -64,7 +63,8 @@ public:
 
     /// Writes back what is in lanes.
     void flush() {
-        for (const auto& lanes : lanes_) scatterAll(*lanes);
+        if (!abandoned())
+            for (const auto& lanes : lanes_) scatterAll(*lanes);
         lanes_.clear();
     }
 
@@ -76,11 +76,31 @@ private:
     static constexpr double kAlive = 0.8;  ///< of a block, to go on with it where it lies
     static constexpr double kLongCall = 10e6, kBetweenLooks = 30e3, kLeastCost = 0.01;  // ns
 
+    /// Samples copied into lanes, which go back whatever happens.
+    class Aside {
+    public:
+        Aside(const Stepper& stepper, Lanes& lanes, std::int64_t first, std::int64_t n)
+            : stepper_(stepper), lanes_(lanes), first_(first) {
+            lanes.copyIn(first, n);
+        }
+        ~Aside() {
+            if (!stepper_.abandoned()) lanes_.copyOut(first_);
+        }
+        Aside(const Aside&) = delete;
+        Aside& operator=(const Aside&) = delete;
+
+    private:
+        const Stepper& stepper_;
+        Lanes& lanes_;
+        const std::int64_t first_;
+    };
+
     static std::int64_t capacityOf(const Batch& batch) {
         const std::size_t bytes = batch.bytes() + sizeof(std::int64_t);
         return std::clamp(static_cast<std::int64_t>(kMostBytes / bytes) / 64 * 64, batch.vector, kLanes);
     }
 
+    bool abandoned() const { return run_.abandoned.load(std::memory_order_relaxed); }
     bool stopped() const { return run_.stop.load(std::memory_order_relaxed); }
 
     // ---- calls
@@ -172,16 +192,20 @@ private:
         }
     }
 
-    /// Steps samples that must keep their positions.
+    /// Steps samples that must keep their positions: they are put aside, in memory that goes on behind them, where the
+    /// entry finds them at the very indices they have in the batch.
     void runAside(std::int64_t first, std::int64_t n) {
         const std::int64_t live = alive(first, n, picked_);
         if (live == 0) return;
-        const Aside aside(batch_, layout_, first, n);
-        aside.show(there_, laneRows_);
-        Group group{there_, aside.begin(), aside.span(), n, batch_.samples, aside.begin(), aside.span(), 0, live};
+        Lanes lanes(batch_, layout_);
+        const Aside aside(*this, lanes, first, n);
+        const std::int64_t span = lanes.pad();
+        lanes.show(there_, laneRows_, first);
+        auto* const mask = reinterpret_cast<std::uint8_t*>(shifted(reinterpret_cast<char*>(lanes.mask()), -first));
+        Group group{there_, first, span, n, batch_.samples, first, span, 0, live};
         while (group.live > 0 && group.age < batch_.cap && !stopped()) {
-            if (batch_.mapped()) listAlive(group, aside, first, n);
-            advance(group, targetOf(group.age, false), laneRows_, aside.maskOfBatch());
+            if (batch_.mapped()) listAlive(group, lanes.mask(), n);
+            advance(group, targetOf(group.age, false), laneRows_, mask);
         }
     }
 
@@ -190,17 +214,17 @@ private:
         return positions<false>(batch_.idle(batch_.finished + first, first, n, idle_.data()), n, found.data());
     }
 
-    /// Lets an entry that reads a list visit those of samples [first, first + n) alone that take steps.
-    void listAlive(Group& group, const Aside& aside, std::int64_t first, std::int64_t n) {
-        const std::uint8_t* idle = batch_.idle(aside.mask(), first, n, idle_.data());
+    /// Lets an entry that reads a list visit those of n samples alone that take steps; their bytes begin with `mask`.
+    void listAlive(Group& group, const std::uint8_t* mask, std::int64_t n) {
+        const std::uint8_t* idle = batch_.idle(mask, group.first, n, idle_.data());
+        const auto first = static_cast<std::int32_t>(group.first);
         group.base = 0;
         group.given = positions<false>(idle, n, map_.data());
         group.count = batch_.padded(group.given);
-        const std::uint8_t* other = std::find_if(idle, idle + n, [](auto byte) { return byte; });
-        const std::int64_t spare = other == idle + n ? aside.spare() : first + (other - idle);
-        for (std::int64_t i = 0; i < group.given; ++i)
-            map_[static_cast<std::size_t>(i)] += static_cast<std::int32_t>(first);
-        std::fill(map_.begin() + group.given, map_.begin() + group.count, static_cast<std::int32_t>(spare));
+        for (std::int64_t i = 0; i < group.given; ++i) map_[static_cast<std::size_t>(i)] += first;
+        const auto other =
+            static_cast<std::int32_t>(std::find_if(idle, idle + n, [](auto byte) { return byte; }) - idle);
+        std::fill(map_.begin() + group.given, map_.begin() + group.count, first + other);  // they take none
     }
 
     void gather(std::int64_t first, std::int64_t n, std::int64_t age) {
@@ -240,6 +264,7 @@ private:
         lanes.show(there_, laneRows_);
         Group group{there_, 0, positions, lanes.count, positions, 0, positions, lanes.age, lanes.count};
         advance(group, targetOf(lanes.age, lanes.count < kFull), laneRows_, lanes.mask());
+        if (abandoned()) return;
         lanes.age = group.age;
         if (group.live < lanes.count) retire(lanes);
         if (lanes.count > 0 && lanes.age >= batch_.cap) scatterAll(lanes);

@@ -39,12 +39,16 @@ struct Job {
 
     /// The caller goes on asking whether to stop while others are at work.
     void attend() noexcept {
-        for (int turn = 0; run.workers.load(std::memory_order_acquire) > 0; ++turn) {
+        for (int turn = 0; run.workers.load(std::memory_order_acquire) > 0 && !run.forked(); ++turn) {
             if (turn < kSpins) {
                 exec::pause();
             } else {
                 std::this_thread::sleep_for(kNap);
-                run.ask(std::chrono::steady_clock::now());
+                try {
+                    run.ask(std::chrono::steady_clock::now());
+                } catch (...) {
+                    run.fail();
+                }
             }
         }
     }

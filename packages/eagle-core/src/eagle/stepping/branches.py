@@ -20,7 +20,7 @@ class Group:
     policy: str  #: "auto": the caller's to choose
     size: int  #: branches
     fixed: bool  #: a step writes no plane that its selector reads
-    nested: bool  #: it is inside a loop of the step: its policy cannot be changed
+    nested: bool  #: a loop of the step holds it, or uses what it gives: its policy cannot be changed
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,17 @@ class Branches:
 
 def groups_of(kernel: Any) -> dict[str, Group]:
     """The groups of a hawk kernel by name."""
-    from hawk.ir.walk import loop_body_groups
+    from hawk.ir.walk import dispatch_groups
 
     walk = _step(kernel).walk
-    nested = loop_body_groups(walk)
-    return {info.name: Group(info.name, info.policy, info.K, info.static_selector, info.name in nested)
-            for info in walk.dispatches}
+    looped = {id(node) for loop in walk.order if hasattr(loop, "body_nodes")
+              for node in nodes_of((*loop.body_nodes(), *loop.body_sinks))}
+    return {info.name: Group(info.name, info.policy, info.K, info.static_selector,
+                             id(dispatch_groups(walk)[info.name]) in looped) for info in walk.dispatches}
 
 
-def take_apart(kernel: Any, group: str) -> Branches | None:
-    """The branches of a group of a hawk kernel; None where a loop of the step uses what the group gives."""
+def take_apart(kernel: Any, group: str) -> Branches:
+    """The branches of a group of a hawk kernel, which is not nested."""
     import hawk
     from hawk.ir.walk import dispatch_groups
     from hawk.trace.steps import default_steps
@@ -54,8 +55,6 @@ def take_apart(kernel: Any, group: str) -> Branches | None:
     kernels = []
     for i, branch in enumerate(node.branches):
         one = hawk.Kernel(f"{step.name}__k{i}", _replaced(step, node, branch), step.planes, kind=step.kind)
-        if any(each is node for each in nodes_of(one.walk.order)):
-            return None
         kernels.append(one if kernel.step is None else default_steps(one))
     selector: Any = node.selector
     if getattr(selector, "role", None) in ("per_sample", "mutable"):

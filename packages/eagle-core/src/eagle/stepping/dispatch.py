@@ -95,8 +95,8 @@ def _check(door: str, dispatch: Any, given: Mapping[str, str | None], items: Seq
             raise ValueError(refusal(door, f"dispatch, group {name!r}", f"the policy {groups[name].policy!r} of its "
                                      "author", "a group whose policy is 'auto'", "leave it out"))
         if name not in free:
-            raise ValueError(refusal(door, f"dispatch, group {name!r}", "a group inside a loop",
-                                     "one outside of loops", "give it a policy in the kernel"))
+            raise ValueError(refusal(door, f"dispatch, group {name!r}", "a group that a loop of the "
+                                     "step uses", "one outside of loops", "give it a policy in the kernel"))
     if not free:
         raise ValueError(refusal(door, "dispatch", shown(dispatch), "None: the model has no 'auto' groups whose "
                                  "policy may be chosen", "leave it out"))

@@ -21,7 +21,7 @@ class Reach(IntEnum):
     """What a launch over some of the samples may assume."""
 
     BATCH = 0  #: samples go together: every launch covers all of them
-    LOCAL = 1  #: any range of samples may be launched by itself
+    LOCAL = 1  #: any range of samples may be launched by itself, with the planes of these alone
     MOVABLE = 2  #: and samples may be moved to other positions
 
 
@@ -29,9 +29,8 @@ class Reach(IntEnum):
 _LOCAL = (Use.SAMPLES, Use.NUMBER, Use.COUNT, Use.WORD, Use.MAP, Use.LIVE, Use.MIX, Use.TABLE)
 #: What says that positions, or which samples are neighbours, mean something.
 _TIES = ("sorted_inputs", "gather_mats", "plane_axes", "adjoint_like", "derivative")
-#: The roles of buffers that are bound whole, and of planes that no launch writes.
+#: The roles of buffers that are bound whole.
 _WHOLE = ("lookup", "wide_in")
-_INPUTS = (*_WHOLE, "per_sample", "vec_in", "mat_in")
 #: Kinds of nodes whose value depends on where the sample lies, and on nothing that a launch writes.
 _PLACED = ("sample_index", "random_uniform", "random_normal")
 #: Every kind of node whose value is the same wherever the sample lies. Kinds that are not named here, those of later
@@ -110,9 +109,9 @@ def _is_anywhere(node: Any) -> bool:
 
 
 def _spares_others(node: Any) -> bool:
-    """Whether the node reads nothing of other samples that a launch writes: text of an author's may."""
+    """Whether the node reads nothing of other samples: text of an author's may."""
     if node.kind == "at":
-        return getattr(node.operands[0], "role", None) in _INPUTS
+        return _is_whole(node.operands[0])
     return node.kind in _ANYWHERE or node.kind in _PLACED
 
 

@@ -76,20 +76,19 @@ class Split:
 def read_split(door: str, dispatch: Dispatch, plan: AutoPlan, model: Model) -> Split | None:
     """How a run may split the one kernel of a model, which was built as `plan`; None where it may not. ValueError where
     it is to, and its samples do not go one by one."""
-    forced = f"dispatch, group {dispatch.divisible[0].name!r}" if dispatch.forced else None
     if model.reach < Reach.LOCAL:
-        if forced is not None:
-            raise ValueError(refusal(door, forced, f"'segmented' with kernel {plan.kernel.name!r}, whose samples are "
-                                     "not known to be independent of each other", "one without sums, scattered writes "
-                                     "and broadcast planes", "choose 'switch'"))
+        if dispatch.forced:
+            raise ValueError(refusal(door, f"dispatch, group {dispatch.divisible[0].name!r}",
+                                     f"'segmented' with kernel {plan.kernel.name!r}, whose samples are not known to be "
+                                     "independent of each other", "one without sums, scattered writes and broadcast "
+                                     "planes", "choose 'switch'"))
         return None
-    found = ((group, take_apart(plan.kernel, group.name)) for group in dispatch.divisible)
-    divisions = tuple(Division(group, branches, lambda kernels: build_kernels(door, kernels, plan.plugin.scalar_type))
-                      for group, branches in found if branches is not None)
-    if forced is not None and not divisions:
-        raise ValueError(refusal(door, forced, "'segmented', and a loop of the step uses what the group gives",
-                                 "a group that is used outside of loops", "choose 'switch'"))
-    return Split(divisions, dispatch.forced) if divisions else None
+
+    def build(kernels: Sequence[Any]) -> Sequence[AutoPlan]:
+        return build_kernels(door, kernels, plan.plugin.scalar_type)
+
+    return Split(tuple(Division(group, take_apart(plan.kernel, group.name), build) for group in dispatch.divisible),
+                 dispatch.forced)
 
 
 class SplitEngine:

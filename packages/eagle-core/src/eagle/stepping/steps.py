@@ -41,10 +41,8 @@ class Engine:
         self._herd = herd
         self._steps: _core.Steps | None = None
         if not model.has_nodes:
-            steps = _core.Steps(packed, model.mask, 1 if model.auto else int(model.steps), model.fused,
-                                model.reach >= Reach.MOVABLE, model.reach >= Reach.LOCAL, model.step_ops)
-            if steps.native or not model.fused:
-                self._steps = steps
+            self._steps = _core.Steps(packed, model.mask, 1 if model.auto else int(model.steps), model.fused,
+                                      model.reach >= Reach.MOVABLE, model.reach >= Reach.LOCAL, model.step_ops)
 
     def run(self, max_steps: int, threads: int, native: bool,
             progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
@@ -53,9 +51,9 @@ class Engine:
         native = native or (self._herd is None and len(self._packed) > 1)  # kernels in turn: there is one pace
         if native and self._steps is not None and self._steps.native:
             return self._steps.run(max_steps, threads, progress)
-        launches, steps, exact, visits, stopped = (
-            self._steps.run(max_steps, threads, progress) if native and self._steps is not None
-            else self._loop.run(max_steps, threads, progress))
+        rounds = self._steps if native and not self._model.fused else None
+        engine: _core.Steps | Loop = self._loop if rounds is None else rounds
+        launches, steps, exact, visits, stopped = engine.run(max_steps, threads, progress)
         if exact and self._model.holds and self._counter[0] < self._n:
             exact = False  # all that are left may be held
         return launches, steps, exact, visits, stopped
