@@ -26,10 +26,13 @@ static eagle_status bad_step(const eagle_step_desc *d) {
     for (uint32_t p = 0; p < d->n_planes; ++p) {
         const eagle_step_plane *plane = &d->planes[p];
         uint32_t bytes = plane->elem_bytes, mirror = plane->flags & EAGLE_STEP_MIRROR;
-        if (plane->flags & ~7u) return refuse(EAGLE_UNSUPPORTED, "an unknown flag of a plane");
+        if (plane->flags & ~15u) return refuse(EAGLE_UNSUPPORTED, "an unknown flag of a plane");
         if ((bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8) || !plane->components ||
-            (plane->components > 1 && !mirror) || ((plane->flags & EAGLE_STEP_GUARD) && (bytes != 1 || mirror)))
+            (plane->components > 1 && !(plane->flags & (EAGLE_STEP_MIRROR | EAGLE_STEP_COUNTS))) ||
+            ((plane->flags & EAGLE_STEP_GUARD) && (bytes != 1 || mirror)))
             return refuse(EAGLE_INVALID_ARGUMENT, "a bad plane");
+        if ((plane->flags & EAGLE_STEP_COUNTS) && plane->flags != EAGLE_STEP_COUNTS)
+            return refuse(EAGLE_INVALID_ARGUMENT, "cells that are samples' too");
         slots[known++] = (int32_t)plane->slot;
     }
     for (int i = 0; i < known; ++i) {
@@ -85,6 +88,12 @@ eagle_status eagle_backend_step_run(const eagle_step_desc *desc, eagle_step_repo
 #ifdef WRONG_STEP_COUNTER
     params[d.counter_slot] = d.params[d.counter_slot];
 #endif
+#ifdef WRONG_STEP_TOTALS
+    uint64_t totals[64] = {0};
+    fake_handle elsewhere = {totals, 64, 1, 1, 0};
+    for (uint32_t p = 0; p < d.n_planes; ++p)
+        if (d.planes[p].flags & EAGLE_STEP_COUNTS) params[d.planes[p].slot] = (uint64_t)(uintptr_t)&elsewhere;
+#endif
     uint8_t *mask = ((fake_handle *)(uintptr_t)d.params[d.mask_slot])->data;
     entry run = (entry)(uintptr_t)d.function;
 
@@ -119,6 +128,11 @@ eagle_status eagle_backend_step_run(const eagle_step_desc *desc, eagle_step_repo
         end = end && report.visits < 0;
 #endif
         if (end) report.flags |= EAGLE_STEP_STOPPED;
+#ifndef WRONG_STEP_ABANDON
+        if (end == EAGLE_STEP_ABANDON) break;
+#else
+        if (end == EAGLE_STEP_ABANDON) run(params, 0, n, n);
+#endif
     }
     free(map), free(params);
     for (int64_t i = 0; i < n; ++i) report.finished += mask[i] != 0;

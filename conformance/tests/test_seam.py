@@ -68,8 +68,8 @@ def test_constants_are_the_locked_ones() -> None:
     assert locked["EAGLE_STREAM_NON_BLOCKING"] == seam.STREAM_NON_BLOCKING
     assert (locked["EAGLE_MASK_IS_DROP"], locked["EAGLE_WITHIN_LIVE"]) == (seam.MASK_IS_DROP, seam.WITHIN_LIVE)
     assert locked["EAGLE_MAX_CLASSES"] == seam.MAX_CLASSES
-    for name in ("STEP_MIRROR", "STEP_WRITES", "STEP_GUARD", "STEP_MOVABLE", "STEP_EXACT", "STEP_STOPPED"):
-        assert locked[f"EAGLE_{name}"] == getattr(seam, name)
+    for name in ("MIRROR", "WRITES", "GUARD", "COUNTS", "MOVABLE", "ABANDON", "EXACT", "STOPPED"):
+        assert locked[f"EAGLE_STEP_{name}"] == getattr(seam, f"STEP_{name}")
     assert {where.name: where.value for where in seam.Residency} == {
         name: locked[f"EAGLE_RESIDENCY_{name}"] for name in seam.Residency.__members__
     }

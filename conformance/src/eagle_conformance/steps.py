@@ -12,6 +12,7 @@ import numpy as np
 
 from eagle_conformance.quirks import build_host_library
 from eagle_conformance.seam import (
+    STEP_COUNTS,
     STEP_EXACT,
     STEP_GUARD,
     STEP_MIRROR,
@@ -26,13 +27,13 @@ from eagle_conformance.seam import (
 
 NEVER = 2**63 - 1
 THREADS = 64  # the most the kernel tells apart
-SELF, ID, STOP, TAKEN, MARKS, MASK, COUNTER, WORD, MAP, LIVE, GUARD, STATE, INPUT, SMALL, SLOTS = range(15)
+SELF, ID, STOP, TAKEN, MARKS, MASK, COUNTER, WORD, MAP, LIVE, GUARD, STATE, INPUT, SMALL, TOTALS, SLOTS = range(16)
 COMPONENTS = 3
 CELLS = {COUNTER: 77, WORD: 78, LIVE: 79}  # what the caller's cells hold, before and after
 
 SOURCE = r"""
 #include <stdint.h>
-enum { SELF, ID, STOP, TAKEN, MARKS, MASK, COUNTER, WORD, MAP, LIVE, GUARD, STATE, INPUT, SMALL };
+enum { SELF, ID, STOP, TAKEN, MARKS, MASK, COUNTER, WORD, MAP, LIVE, GUARD, STATE, INPUT, SMALL, TOTALS };
 typedef struct { void *data; uint64_t samples, pitch, stride; int32_t type, id; } box; /* a handle is shorter */
 typedef struct {
     int64_t n, cap, unit, visits, alive;
@@ -78,6 +79,7 @@ static uint32_t step(watch *w, void *const *params, int64_t i, int64_t word) {
             *cell = *cell * 5 + ((uint32_t *)input->data)[c * input->pitch + i];
         }
         small[i] = (uint16_t)(small[i] * 3 + 1);
+        __atomic_fetch_add((int64_t *)data(params, TOTALS) + self % 2, 1, __ATOMIC_RELAXED);
         if (++*taken == stop) finished = mask[i] = 1;
     }
     if (__atomic_load_n(&w->give_up, __ATOMIC_RELAXED) && !finished) {
@@ -191,6 +193,7 @@ class Steps:
             STATE: (np.arange(COMPONENTS * (n + 7), dtype=np.uint64) * 977).reshape(COMPONENTS, n + 7),
             INPUT: (np.arange(COMPONENTS * (n + 2), dtype=np.uint32) * 31).reshape(COMPONENTS, n + 2),
             SMALL: (numbers % 251).astype(np.uint16),
+            TOTALS: np.zeros(2, np.int64),
         }
         self.cells = {COUNTER: c_uint32(CELLS[COUNTER]), WORD: c_int64(CELLS[WORD]), LIVE: c_uint32(CELLS[LIVE])}
         self._busy = np.zeros(n + 1, np.uint8)
@@ -218,7 +221,7 @@ class Steps:
     def _table(self) -> ctypes.Array[StepPlane]:
         rows = [(ID, 8, 1, 0), (STOP, 8, 1, 0), (TAKEN, 8, 1, STEP_WRITES), (MARKS, 8, 1, STEP_WRITES)]
         rows += [(STATE, 8, COMPONENTS, STEP_MIRROR | STEP_WRITES), (INPUT, 4, COMPONENTS, STEP_MIRROR)]
-        rows += [(SMALL, 2, 1, STEP_WRITES)]
+        rows += [(SMALL, 2, 1, STEP_WRITES), (TOTALS, 8, 2, STEP_COUNTS)]
         if self.guarded:
             rows += [(GUARD, 1, 1, STEP_GUARD)]
         return (StepPlane * len(rows))(*(StepPlane(*row) for row in rows))
@@ -290,6 +293,7 @@ class Steps:
         np.testing.assert_array_equal(self.planes[STATE], state)
         small = repeated(self._before[SMALL].astype(np.uint64), 3, np.ones(self.n, np.uint64), taken)
         np.testing.assert_array_equal(self.planes[SMALL], small.astype(np.uint16))
+        np.testing.assert_array_equal(self.planes[TOTALS], [taken[::2].sum(), taken[1::2].sum()])
 
     def expect_all_stepped(self) -> None:
         """Every sample took exactly its own steps, or as many as a run allows."""

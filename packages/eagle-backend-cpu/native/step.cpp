@@ -31,14 +31,18 @@ void requireRange(const char* name, int64_t value, int64_t least, int64_t most) 
     }
 }
 
+constexpr uint32_t kPlaneFlags = EAGLE_STEP_MIRROR | EAGLE_STEP_WRITES | EAGLE_STEP_GUARD | EAGLE_STEP_COUNTS;
+
+bool isElement(uint32_t bytes) { return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8; }
+
 stepping::Plane readPlane(const eagle_step_plane& plane, const eagle_step_desc& d) {
     requireSlot("planes.slot", static_cast<int32_t>(plane.slot), d);
-    requireNoFlags("desc.planes", plane.flags, EAGLE_STEP_MIRROR | EAGLE_STEP_WRITES | EAGLE_STEP_GUARD);
+    requireNoFlags("desc.planes", plane.flags, kPlaneFlags);
     const bool mirror = plane.flags & EAGLE_STEP_MIRROR;
     const bool guards = plane.flags & EAGLE_STEP_GUARD;
     const uint32_t bytes = plane.elem_bytes;
-    if ((bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8) || plane.components == 0 ||
-        (plane.components > 1 && !mirror) || (guards && (bytes != 1 || mirror))) {
+    if (!isElement(bytes) || plane.components == 0 || (plane.components > 1 && !mirror) ||
+        (guards && (bytes != 1 || mirror))) {
         refuse(EAGLE_INVALID_ARGUMENT,
                "desc.planes has %u components of %u bytes and flags 0x%x at slot %u; elements of 1, 2, 4 or 8 bytes, a "
                "mirror where there are several components, and guards of one byte are wanted",
@@ -53,6 +57,7 @@ void requireBoxes(const Batch& batch) {
     for (const std::size_t slot : {batch.mask, batch.counter, batch.word, batch.map, batch.live})
         if (slot != Batch::kNone) slots.push_back(slot);
     for (const stepping::Plane& plane : batch.planes) slots.push_back(plane.slot);
+    for (const stepping::Counts& counts : batch.counts) slots.push_back(counts.slot);
     std::sort(slots.begin(), slots.end());
     const auto twice = std::adjacent_find(slots.begin(), slots.end());
     if (twice != slots.end())
@@ -74,7 +79,8 @@ void requireMemory(const Batch& batch) {
 /// Cells that are no samples'.
 stepping::Counts readCounts(const eagle_step_plane& plane, const eagle_step_desc& d) {
     requireSlot("planes.slot", static_cast<int32_t>(plane.slot), d);
-    if (plane.flags != EAGLE_STEP_COUNTS || plane.elem_bytes == 0 || plane.components == 0) {
+    requireNoFlags("desc.planes", plane.flags, kPlaneFlags);
+    if (plane.flags != EAGLE_STEP_COUNTS || !isElement(plane.elem_bytes) || plane.components == 0) {
         refuse(
             EAGLE_INVALID_ARGUMENT,
             "desc.planes has %u cells of %u bytes and flags 0x%x at slot %u; cells that are counted in, with no other "

@@ -13,8 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eagle_conformance.seam import STEP_EXACT, STEP_GUARD, STEP_MIRROR, Library, Status, StepPlane, StepPoll, StepReport
-from eagle_conformance.steps import COUNTER, GUARD, LIVE, MASK, NEVER, SLOTS, SMALL, STATE, TAKEN, WORD, Steps
+from eagle_conformance.seam import (
+    STEP_ABANDON,
+    STEP_COUNTS,
+    STEP_EXACT,
+    STEP_GUARD,
+    STEP_MIRROR,
+    STEP_STOPPED,
+    STEP_WRITES,
+    Library,
+    Status,
+    StepPlane,
+    StepPoll,
+    StepReport,
+)
+from eagle_conformance.steps import COUNTER, GUARD, LIVE, MASK, NEVER, SLOTS, SMALL, STATE, TAKEN, TOTALS, WORD, Steps
 from eagle_conformance.structs import check_output, oversized
 
 pytestmark = [pytest.mark.eagle_symbols("step_run"), pytest.mark.eagle_host]
@@ -230,6 +243,22 @@ def test_poll_ends_a_run_at_the_end_of_a_step(make: Make, team: None, form: str,
     batch.expect_states()
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_an_abandoned_run_leaves_the_planes_alone(make: Make, form: str) -> None:
+    batch = make(stops(3000, "never"), **FORMS[form])
+    seen: list[dict[int, Any]] = []
+
+    def poll(context: int, finished: int, steps: int) -> int:
+        seen.append({slot: plane.copy() for slot, plane in batch.planes.items()})
+        return STEP_ABANDON
+
+    report = batch.run(threads=1, poll=StepPoll(poll))
+    assert len(seen) == 1
+    assert report.flags & STEP_STOPPED
+    for slot, plane in seen[0].items():
+        np.testing.assert_array_equal(batch.planes[slot], plane)
+
+
 def test_a_poll_that_agrees_changes_nothing(make: Make) -> None:
     batch = make(stops(3000, "any"))
     poll = Poll(batch, calls=2**31)
@@ -285,7 +314,12 @@ def planes(*rows: tuple[int, int, int, int]) -> dict[str, Any]:
         (planes((TAKEN, 8, 2, 0)), Status.INVALID_ARGUMENT),  # no mirror
         (planes((SMALL, 2, 1, STEP_GUARD)), Status.INVALID_ARGUMENT),
         (planes((STATE, 1, 1, STEP_GUARD | STEP_MIRROR)), Status.INVALID_ARGUMENT),
-        (planes((TAKEN, 8, 1, 8)), Status.UNSUPPORTED),
+        (planes((TOTALS, 3, 1, STEP_COUNTS)), Status.INVALID_ARGUMENT),
+        (planes((TOTALS, 8, 0, STEP_COUNTS)), Status.INVALID_ARGUMENT),
+        (planes((TOTALS, 8, 2, STEP_COUNTS | STEP_WRITES)), Status.INVALID_ARGUMENT),
+        (planes((MASK, 8, 2, STEP_COUNTS)), Status.INVALID_ARGUMENT),
+        (planes((TAKEN, 8, 1, 16)), Status.UNSUPPORTED),
+        (planes((TOTALS, 8, 2, STEP_COUNTS | 1 << 31)), Status.UNSUPPORTED),
     ],
     ids=lambda value: ", ".join(f"{k}={list(map(tuple_of, v)) if k == 'planes' and v else v}" for k, v in value.items())
     if isinstance(value, dict)
@@ -305,7 +339,7 @@ def test_a_map_has_31_bits(make: Make, n: int) -> None:
     make([1], mapped=True).refused(None, n_samples=n)
 
 
-@pytest.mark.parametrize("slot", [MASK, COUNTER, WORD, TAKEN, STATE])
+@pytest.mark.parametrize("slot", [MASK, COUNTER, WORD, TAKEN, STATE, TOTALS])
 def test_a_slot_needs_a_box(make: Make, slot: int) -> None:
     batch = make([3, 2, 1])
     params = (c_uint64 * SLOTS)(*batch.params)

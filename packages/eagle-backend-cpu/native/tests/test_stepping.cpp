@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
@@ -72,14 +73,15 @@ std::uint64_t mix(std::uint64_t value, std::uint64_t more) {
 /// What is stepped, and what the entry finds wrong. Slots: what the entry reads first, then mask, counter, word, map,
 /// live, then guards and columns.
 struct Problem {
-    enum Slot { kSelf, kId, kStop, kTaken, kMarks, kMask, kCounter, kWord, kMap, kLive, kGuard, kColumns };
+    enum Slot { kSelf, kId, kStop, kTaken, kMarks, kMask, kCounter, kWord, kMap, kLive, kGuard, kTotals, kColumns };
 
     std::int64_t n = 0, cap = 1, unit = 0;
-    bool movable = true, mapped = false, guarded = false, marking = false, leaping = false;
+    bool movable = true, mapped = false, guarded = false, marking = false, leaping = false, lingers = false;
     std::int64_t throwAfter = kNever;  ///< samples visited
     std::vector<std::int64_t> id, stop, taken, marks;
     std::vector<std::uint8_t> mask, guard;
     std::vector<Column> columns;
+    std::uint64_t totals[2] = {0, 0};  ///< steps, of samples with even and odd numbers
 
     mutable std::atomic<std::int64_t> visits{0}, alive{0}, worked{0};
     mutable std::atomic<unsigned char> touched{0};
@@ -114,6 +116,7 @@ struct Problem {
             if (stop[i] != kNever) stop[i] -= taken[i];
             taken[i] = 0;
         }
+        totals[0] = totals[1] = 0;
         visits = 0;
         alive = 0;
     }
@@ -122,7 +125,7 @@ struct Problem {
         const auto box = [&](Slot slot, void* data) { boxes[slot] = {data, static_cast<std::uint64_t>(n), 1, 1, 0}; };
         box(kId, id.data()), box(kStop, stop.data()), box(kTaken, taken.data()), box(kMarks, marks.data());
         box(kMask, mask.data()), box(kCounter, &counter), box(kWord, &word), box(kMap, map.data());
-        box(kLive, &live), box(kGuard, guard.data());
+        box(kLive, &live), box(kGuard, guard.data()), box(kTotals, totals);
         params = {&self};
         for (int slot = kId; slot < kColumns; ++slot) params.push_back(&boxes[slot]);
         for (Column& column : columns) {
@@ -149,6 +152,7 @@ struct Problem {
             batch.planes.push_back(
                 {kColumns + k, column.bytes, column.components, column.mirror, column.writes, false});
         }
+        batch.counts = {{kTotals, sizeof totals}};
         batch.mask = kMask;
         batch.counter = kCounter;
         if (unit == 0) batch.word = kWord;
@@ -178,6 +182,7 @@ struct Problem {
             if (at >= samples && !plane<std::uint8_t>(params, kMask)[i]) problem.misplaced = true;
             finished += problem.launch(params, i, word);
         }
+        if (problem.lingers && finished > 0) std::this_thread::sleep_for(std::chrono::milliseconds(60));
         problem.visits.fetch_add(count, std::memory_order_relaxed);
         std::atomic_ref(*plane<std::uint32_t>(params, kCounter)).fetch_add(finished, std::memory_order_relaxed);
     }
@@ -226,6 +231,8 @@ struct Problem {
             std::memcpy(cell, &value, column.bytes);
         });
         taken += steps;
+        std::atomic_ref(plane<std::uint64_t>(params, kTotals)[self % 2])
+            .fetch_add(static_cast<std::uint64_t>(steps), std::memory_order_relaxed);
         busy[static_cast<std::size_t>(self)].store(0, std::memory_order_relaxed);
         if (taken < last) return false;
         done = 1;
@@ -274,6 +281,9 @@ public:
                 CHECK(p.mask[i] == (p.taken[i] == p.stop[i]));
             }
         }
+        std::uint64_t totals[2] = {0, 0};  // wraps where samples leap
+        for (std::size_t i = 0; i < mask_.size(); ++i) totals[i % 2] += static_cast<std::uint64_t>(p.taken[i]);
+        CHECK(p.totals[0] == totals[0] && p.totals[1] == totals[1]);
         if (p.leaping) {
             for (std::size_t k = 0; k < columns_.size(); ++k) CHECK(p.columns[k].data == columns_[k].data);
         } else {
@@ -511,6 +521,34 @@ void testPoll() {
     }
 }
 
+/// Takes the planes away and says so.
+std::int32_t robPlanes(void* context, std::int64_t, std::int64_t) {
+    auto& problem = *static_cast<Problem*>(context);
+    for (auto* plane : {&problem.id, &problem.stop, &problem.taken, &problem.marks})
+        std::vector<std::int64_t>().swap(*plane);
+    for (auto* plane : {&problem.mask, &problem.guard}) std::vector<std::uint8_t>().swap(*plane);
+    problem.columns.front().data = std::vector<char>();
+    return stepping::kAbandon;
+}
+
+void testAbandoned() {
+    Team::setSize(1);
+    for (int k = 0; k < 24; ++k) {
+        Problem problem;
+        problem.n = 200;
+        problem.lingers = k >= 12;  // the poll comes right behind a launch in which all finish
+        problem.cap = kNever / 2 / 3 * 3;
+        problem.unit = k % 3 == 2 ? 3 : k % 3;
+        problem.movable = k / 3 % 2;
+        problem.mapped = k / 6 % 2;
+        problem.columns = {{8, 2, true, true, 0, {}, {}}};
+        problem.allocate();
+        if (problem.lingers) std::fill(problem.stop.begin(), problem.stop.end(), 1000);
+        const Report report = stepping::stepRun(problem.batch(), 1, robPlanes, &problem);
+        CHECK(report.stopped && problem.mask.empty());
+    }
+}
+
 /// The entry throws in the middle of a launch: whatever it had stepped till then is kept.
 void testThrow(int runs) {
     int thrown = 0;
@@ -592,5 +630,6 @@ int main(int argc, char** argv) {
     testLargeSamples();
     testThrow(runs / 4);
     testPoll();
+    testAbandoned();
     testNoMemory();
 }

@@ -135,12 +135,13 @@ public:
 
     /// Lets the cells of Batch::counts be others: what is stepped again counts for nothing.
     void countElsewhere() {
-        std::size_t bytes = 0;
-        for (const Counts& counts : batch_.counts) bytes += counts.bytes;
+        const auto words = [](const Counts& counts) { return (counts.bytes + 7) / 8; };
+        std::size_t all = 0;
+        for (const Counts& counts : batch_.counts) all += words(counts);
         countBoxes_.resize(batch_.counts.size());
-        counted_.resize(bytes);
-        char* to = counted_.data();
-        for (std::size_t i = 0; i < countBoxes_.size(); to += batch_.counts[i++].bytes)
+        counted_.resize(all);
+        std::uint64_t* to = counted_.data();
+        for (std::size_t i = 0; i < countBoxes_.size(); to += words(batch_.counts[i++]))
             own(countBoxes_[i], batch_.counts[i].slot, to);
     }
 
@@ -171,7 +172,7 @@ private:
     std::vector<Box> boxes_;
     plugin::ScalarHandle mask_, counter_, wordBox_, map_, live_;
     std::vector<plugin::ScalarHandle> countBoxes_;
-    std::vector<char> counted_;
+    std::vector<std::uint64_t> counted_;
     // What the entry reads and writes: on lines that no other thread touches.
     alignas(64) std::int64_t word_ = 0;
     std::uint32_t visited_ = 0;
