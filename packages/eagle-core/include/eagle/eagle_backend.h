@@ -389,11 +389,11 @@ typedef struct eagle_step_plane { /* no struct_size */
 
 #define EAGLE_STEP_MIRROR 1u
 #define EAGLE_STEP_WRITES 2u
-#define EAGLE_STEP_GUARD 4u /* uint8_t: samples where it is set take no steps */
+#define EAGLE_STEP_GUARD 4u  /* uint8_t: samples where it is set take no steps */
 #define EAGLE_STEP_COUNTS 8u /* that many cells, which each step of a sample adds to: no samples' */
 
-/* Now and then on the calling thread, with samples finished and steps taken so far: 0 goes on, EAGLE_STEP_ABANDON ends the
- * run without another look at the planes, whose memory may be gone, anything else ends it. */
+/* Now and then on the calling thread, with samples finished and steps taken so far: 0 goes on, EAGLE_STEP_ABANDON ends
+ * the run without another look at the planes, whose memory may be gone, anything else ends it. */
 #define EAGLE_STEP_ABANDON 2
 typedef int32_t (*eagle_step_poll)(void *ctx, int64_t finished, int64_t steps);
 
