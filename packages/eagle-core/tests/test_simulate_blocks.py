@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import simulate_kernels as ks
+import stepping_kernels
 
 import eagle
 
@@ -100,13 +101,13 @@ def test_what_is_left_out_one_sample_and_none() -> None:
 
 def test_a_step_of_two_kernels_and_tables() -> None:
     n = 500
-    y, y_ = np.ones(n), np.ones(n)
     rate = np.linspace(0.2, 0.9, n)
-    a = eagle.simulate([ks.shrink, ks.gauge], y=y, rate=rate, floor=0.1, until=ks.below, max_steps=99)
-    b = eagle.simulate([ks.shrink, ks.gauge], y=y_, rate=rate, floor=0.1, until=ks.below, max_steps=99, max_memory=8000)
-    assert a.steps == b.steps
-    done_at = np.ceil(np.log(0.1) / np.log(rate))
-    assert (b.y <= 0.1).all() and (b.finished).all() and done_at.max() <= b.steps + 1
+    whole, parts = ({"y": np.ones(n), "hits": np.zeros(n), "e": np.zeros(n)} for _ in range(2))
+    a = eagle.simulate([ks.decay, stepping_kernels.gauge], rate=rate, floor=0.1, max_steps=99, **whole)
+    b = eagle.simulate([ks.decay, stepping_kernels.gauge], rate=rate, floor=0.1, max_steps=99, max_memory=20_000,
+                       **parts)
+    assert a.steps == b.steps and (b.y <= 0.1).all() and b.finished.all()
+    assert all(np.array_equal(whole[name], parts[name]) for name in whole)
 
 
 def test_progress_counts_all_blocks() -> None:
@@ -159,6 +160,7 @@ PEAK = """
 import sys
 import numpy as np
 import simulate_kernels as ks
+import stepping_kernels
 import eagle
 
 folder, n, most = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -103,7 +103,7 @@ def bind_step(door: str, model: Model, layout: str | None, planes: Mapping[str, 
     ordered = tuple(bounds[i] for i in range(len(model.kernels)))
     n = _samples(door, model, ordered)
     if len(ordered) > 1:
-        _share_nothing(door, slots, ordered)
+        _share_nothing(door, slots, ordered, {name: plane for name, (_, plane, _) in copies.items()})
     first = next(bound for bound, kernel in zip(ordered, model.kernels, strict=True) if kernel.finish is not None)
     mask = first.arguments.packed[model.mask]
     for name in answers.keys() & copies.keys():
@@ -191,10 +191,11 @@ def _samples(door: str, model: Model, bounds: tuple[BoundPlan, ...]) -> int:
     return n
 
 
-def _share_nothing(door: str, slots: Mapping[str, Slot], bounds: tuple[BoundPlan, ...]) -> None:
-    """Refuse two names of a step for one memory, one of them written."""
+def _share_nothing(door: str, slots: Mapping[str, Slot], bounds: tuple[BoundPlan, ...],
+                   copied: Mapping[str, Array]) -> None:
+    """Refuse two names of a step for one memory, one of them written; `copied` are the planes that runs copy."""
     memory = {name: array for bound in bounds for name, array in bound.arguments.packed.items()
-              if isinstance(array, np.ndarray) and name in slots}
+              if isinstance(array, np.ndarray) and name in slots} | dict(copied)
     for name, output in check_overlap(door, tuple(slots.values()), False, memory, ()).items():
         raise LayoutError(refusal(door, f"{name!r} and {output!r}", "one array, which the step writes",
                                   "separate arrays", f"pass a copy for {name!r}"))

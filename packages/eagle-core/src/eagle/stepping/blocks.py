@@ -16,6 +16,7 @@ from eagle.errors import refusal, shown
 from eagle.plan.layout import unmarked, with_samples_last
 from eagle.plan.signature import Slot, Use
 from eagle.stepping.calling import Calling
+from eagle.stepping.interrupts import Interrupts
 from eagle.stepping.making import read_planes
 from eagle.stepping.model import Kernel, Model
 from eagle.stepping.progress import Bar, read_progress
@@ -40,6 +41,10 @@ def check_blocks(door: str, model: Model, max_memory: Any) -> int:
         raise ValueError(refusal(door, "max_memory", "a step with nodes, which see all samples", "kernels alone",
                                  "leave it out"))
     for kernel in model.kernels:
+        if model.mask not in kernel.masks:
+            raise ValueError(refusal(door, f"max_memory, kernel {kernel.name!r}", "one without the mask, which runs "
+                                     "until the last sample is done", "kernels that skip what is done",
+                                     f"declare `{model.mask}: Terminated`, or leave it out"))
         if not _is_local(kernel):
             raise ValueError(refusal(door, f"max_memory, kernel {kernel.name!r}", "one that is not known to touch its "
                                      "own sample only", "kernels that use neither other samples nor their position",
@@ -125,10 +130,11 @@ def step_blocks(door: str, model: Model, calling: Calling, planes: Mapping[str, 
             try:
                 report = block.run_for(door)
             finally:  # also behind KeyboardInterrupt: every plane is at a step boundary
-                mask[base:base + count] = block.terminated
-                for plane in batch:
-                    if plane.writes:
-                        plane.move(base, count, back=True)
+                with Interrupts():
+                    mask[base:base + count] = block.terminated
+                    for plane in batch:
+                        if plane.writes:
+                            plane.move(base, count, back=True)
             done += report.finished
             most_steps, exact, mapped = max(most_steps, report.steps), exact and report.exact_steps, \
                 mapped + report.mapped
@@ -154,7 +160,7 @@ def _give_back(part: Array) -> None:
     other place for it."""
     owner: Any = part
     while isinstance(owner, np.ndarray):
-        if isinstance(owner, np.memmap) and owner.mode == "c":
+        if isinstance(owner, np.memmap) and getattr(owner, "mode", None) not in ("r", "r+", "w+"):
             return
         mapped, owner = isinstance(owner, np.memmap), owner.base
     if mapped and isinstance(owner, mmap.mmap) and hasattr(owner, "madvise"):

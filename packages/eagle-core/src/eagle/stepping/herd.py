@@ -46,6 +46,7 @@ class Herd:
     def begin(self) -> None:
         """Start a run from the mask as it is."""
         self.compactions = self.reorders = self._launches = 0
+        self.active.restore()  # what an exception in the middle of the last run left
         for copy, plane in self._copies:
             np.copyto(copy, plane)
         self.active.rebuild()

@@ -29,9 +29,9 @@ class Interrupts:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         if self._handler is not None:
-            signal.signal(signal.SIGINT, self._handler)
-            if error is None:
-                self.deliver()
+            if signal.getsignal(signal.SIGINT) == self._hold:  # nobody set another meanwhile
+                signal.signal(signal.SIGINT, self._handler)
+            self.deliver()
 
     def deliver(self) -> None:
         """What was held back since, to the handler."""
