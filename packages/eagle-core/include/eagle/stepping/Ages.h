@@ -61,13 +61,14 @@ private:
         return static_cast<std::size_t>(kPerOctave * octave) + ((a >> octave) & (kPerOctave - 1));
     }
 
-    /// age + steps in the raster of its octave.
+    /// age + steps in the raster of its octave, which is finer where there are fewer steps.
     std::int64_t rounded(std::int64_t age, double steps) const {
         if (steps >= static_cast<double>(cap_ - age)) return cap_;
         // Unsigned: a cap may be the largest number there is.
         const auto wanted = static_cast<std::uint64_t>(age) + static_cast<std::uint64_t>(steps);
         const auto unit = static_cast<std::uint64_t>(unit_);
-        const std::uint64_t raster = std::max(std::bit_floor(wanted) / kPerOctave, unit);
+        const std::uint64_t fine = std::bit_floor(static_cast<std::uint64_t>(steps));
+        const std::uint64_t raster = std::max(std::min(std::bit_floor(wanted) / kPerOctave, fine), unit);
         const std::uint64_t target = ((wanted + raster / 2) / raster * raster + unit - 1) / unit * unit;
         return static_cast<std::int64_t>(std::min(target, static_cast<std::uint64_t>(cap_)));
     }
