@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from eagle.plan.layout import overlaps_itself, unmarked
 from eagle.plan.signature import Slot
 from eagle.plan.values import check_overlap
 from eagle.roles import FINISHED_COUNT, FUSED_STEPS
+from eagle.stepping.interrupts import between
 from eagle.stepping.model import Kernel, Model
 
 __all__ = ["Answer", "Binding", "bind_step"]
@@ -60,13 +61,15 @@ class Binding:
     def packed(self) -> tuple[_core.Bound, ...]:
         return tuple(packed for _, packed in self.pairs)
 
-    def begin(self) -> None:
-        """What comes before a run."""
+    def run(self, engine: Callable[..., Any], *options: Any) -> Any:
+        """What `engine` gives for the options, with sample-major planes copied before it and back behind it."""
+        return engine(*options) if not self.copies else between(lambda: engine(*options), self._copy_back, self._copy)
+
+    def _copy(self) -> None:
         for copy, plane, _ in self.copies:
             np.copyto(copy, plane)
 
-    def end(self) -> None:
-        """What comes behind it."""
+    def _copy_back(self) -> None:
         for copy, plane, writes in self.copies:
             if writes:
                 np.copyto(plane, copy)
@@ -103,7 +106,7 @@ def bind_step(door: str, model: Model, layout: str | None, planes: Mapping[str, 
     ordered = tuple(bounds[i] for i in range(len(model.kernels)))
     n = _samples(door, model, ordered)
     if len(ordered) > 1:
-        _share_nothing(door, slots, ordered)
+        _share_nothing(door, slots, ordered, {name: plane for name, (_, plane, _) in copies.items()})
     first = next(bound for bound, kernel in zip(ordered, model.kernels, strict=True) if kernel.finish is not None)
     mask = first.arguments.packed[model.mask]
     for name in answers.keys() & copies.keys():
@@ -191,10 +194,11 @@ def _samples(door: str, model: Model, bounds: tuple[BoundPlan, ...]) -> int:
     return n
 
 
-def _share_nothing(door: str, slots: Mapping[str, Slot], bounds: tuple[BoundPlan, ...]) -> None:
-    """Refuse two names of a step for one memory, one of them written."""
+def _share_nothing(door: str, slots: Mapping[str, Slot], bounds: tuple[BoundPlan, ...],
+                   copied: dict[str, Array]) -> None:
+    """Refuse two names of a step for one memory, one of them written. `copied` are the planes that have copies."""
     memory = {name: array for bound in bounds for name, array in bound.arguments.packed.items()
-              if isinstance(array, np.ndarray) and name in slots}
+              if isinstance(array, np.ndarray) and name in slots} | copied
     for name, output in check_overlap(door, tuple(slots.values()), False, memory, ()).items():
         raise LayoutError(refusal(door, f"{name!r} and {output!r}", "one array, which the step writes",
                                   "separate arrays", f"pass a copy for {name!r}"))

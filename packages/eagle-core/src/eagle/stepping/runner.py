@@ -239,15 +239,9 @@ class Runner:
         self._said = None
         if herd is not None:
             herd.compactions = herd.reorders = 0
-        if binding.copies:
-            binding.begin()
         try:
-            try:
-                _, steps, exact, mapped, _ = self._engine.run(self._max_steps, self._host_threads or 0,
-                                                              self._host_policy == "auto" and not self._moves, progress)
-            finally:
-                if binding.copies:
-                    binding.end()
+            _, steps, exact, mapped, _ = binding.run(self._engine.run, self._max_steps, self._host_threads or 0,
+                                                     self._host_policy == "auto" and not self._moves, progress)
             herd = self._herd  # made by now, where the loop kept one
             self._ran = (steps, exact, mapped, herd.compactions if herd else 0, herd.reorders if herd else 0,
                      self._engine.verdict)
