@@ -241,22 +241,30 @@ int32_t poll(void* context, int64_t finished, int64_t steps) {
     return static_cast<Watch*>(context)->look_released(finished, steps);
 }
 
-/// The number of threads of the process while it lives, the one before afterwards.
+/// The number of threads of the process while runs that want their own number go on: the last to end puts back what was
+/// there before the first, unless somebody set another meanwhile. GIL held.
 class TeamSize {
 public:
     TeamSize(const Backend& seam, int32_t threads) : set_(threads > 0 ? seam.fn.team_size : nullptr) {
-        if (set_ && set_(threads, &before_) != EAGLE_OK) set_ = nullptr;
+        int32_t before;
+        if (!set_ || set_(threads, &before) != EAGLE_OK) {
+            set_ = nullptr;
+            return;
+        }
+        if (users_++ == 0) first_ = before;
+        ours_ = threads;
     }
     ~TeamSize() {
-        int32_t ours;
-        if (set_) set_(before_, &ours);
+        int32_t now;
+        if (set_ && --users_ == 0 && set_(0, &now) == EAGLE_OK && now == ours_) set_(first_, &now);
     }
     TeamSize(const TeamSize&) = delete;
     TeamSize& operator=(const TeamSize&) = delete;
 
 private:
     decltype(&eagle_backend_team_size) set_;
-    int32_t before_ = 0;
+    inline static int users_ = 0;
+    inline static int32_t first_ = 0, ours_ = 0;
 };
 
 /// The whole batch by the backend's engine. false with an exception set.
@@ -314,7 +322,6 @@ PyObject* steps_run(PyObject* object, PyObject* args) {
     return guarded([&]() -> PyObject* {
         Outcome outcome;
         Watch watch(self, progress);
-        self->stop->store(false, std::memory_order_relaxed);
         const Backend& seam = *self->first().kernel->seam;
         int32_t size = 0;
         const bool more = threads > 0 && seam.fn.team_size && seam.fn.team_size(0, &size) == EAGLE_OK && threads > size;
@@ -327,6 +334,12 @@ PyObject* steps_run(PyObject* object, PyObject* args) {
                              PyBool_FromLong(outcome.exact), static_cast<long long>(outcome.visits),
                              PyBool_FromLong(outcome.stopped));
     });
+}
+
+/// arm(): a run is about to begin; stop() counts from now on.
+PyObject* steps_arm(PyObject* object, PyObject*) {
+    reinterpret_cast<StepsObject*>(object)->stop->store(false, std::memory_order_relaxed);
+    Py_RETURN_NONE;
 }
 
 /// stop(): from any thread.
@@ -358,6 +371,7 @@ void steps_dealloc(PyObject* object) {
 
 PyMethodDef steps_methods[] = {
     {"run", steps_run, METH_VARARGS, nullptr},
+    {"arm", steps_arm, METH_NOARGS, nullptr},
     {"stop", steps_stop, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

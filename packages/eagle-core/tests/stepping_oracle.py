@@ -63,7 +63,7 @@ class Serial:
         """What a run from here on leaves behind for each of these caps."""
         counts, taken, answers = np.zeros(len(self.mask), np.int64), 0, {}
         for cap in sorted(caps):
-            while taken < self.model.offered(cap) and not self.mask.all():
+            while taken < self.model.offered(cap) and not (self.mask | self.planes.get("rejected", np.False_)).all():
                 counts += ~self.mask & ~self.planes.get("rejected", np.False_)
                 for bound in self.bound:
                     bound.launch()

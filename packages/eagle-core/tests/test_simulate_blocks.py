@@ -113,8 +113,8 @@ def test_what_is_left_out_one_sample_and_none() -> None:
 
 def test_a_step_of_several_kernels() -> None:
     n = 500
-    y, y_ = np.ones(n), np.ones(n)
     rate = np.linspace(0.2, 0.9, n)
+    y, y_ = np.ones(n), np.ones(n)
     model = [ks.shrinks, ks.gauges]
     a = eagle.simulate(model, y=y, rate=rate, floor=0.1, until=ks.below, max_steps=99)
     b = eagle.simulate(model, y=y_, rate=rate, floor=0.1, until=ks.below, max_steps=99, max_memory=8000)

@@ -114,6 +114,7 @@ private:
             const bool once = records && most == group.age + 1 && record_.endsInOne(group, rows, mask);
             if (records && !once) record_.keep(group, rows, mask);
             call(group, word);
+            if (abandoned()) return;
             if (group.live > 0 || batch_.unit == 1) {
                 run_.raise(group.age);
             } else if (!batch_.fused()) {

@@ -62,14 +62,29 @@ class Binding:
         return tuple(packed for _, packed in self.pairs)
 
     def run(self, engine: Callable[..., Any], *options: Any) -> Any:
-        """What `engine` gives for the options, with sample-major planes copied before it and back behind it."""
-        return engine(*options) if not self.copies else between(lambda: engine(*options), self._copy_back, self._copy)
+        """What `engine` gives for the options, with sample-major planes copied before it and back behind it; not back
+        where a plane moved meanwhile."""
+        if not self.copies:
+            return engine(*options)
+        moved = False
 
-    def _copy(self) -> None:
+        def run() -> Any:
+            nonlocal moved
+            try:
+                return engine(*options)
+            except BufferRefused:
+                moved = True
+                raise
+
+        return between(run, lambda: None if moved else self.end(), self.begin)
+
+    def begin(self) -> None:
+        """What comes before a run."""
         for copy, plane, _ in self.copies:
             np.copyto(copy, plane)
 
-    def _copy_back(self) -> None:
+    def end(self) -> None:
+        """What comes behind it."""
         for copy, plane, writes in self.copies:
             if writes:
                 np.copyto(plane, copy)

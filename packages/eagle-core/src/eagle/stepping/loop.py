@@ -45,7 +45,6 @@ class Loop:
             progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
         """Step until all are done, `max_steps` were offered or :meth:`stop` was called: (launches, steps, whether
         these are exact, visits of samples, whether it was stopped)."""
-        self._stopped = False
         if not threads:
             return self._run(max_steps, progress)
         team = backends.host()
@@ -54,6 +53,10 @@ class Loop:
             return self._run(max_steps, progress)
         finally:
             team.team_size(before)
+
+    def arm(self) -> None:
+        """A run is about to begin; :meth:`stop` counts from now on."""
+        self._stopped = False
 
     def stop(self) -> None:
         """Let a run in another thread return at the next launch."""

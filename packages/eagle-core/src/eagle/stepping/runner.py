@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,9 +45,9 @@ class Runner:
     Planes and mask stay the caller's between runs, who may edit both. One run at a time: another one raises Busy.
     """
 
-    __slots__ = ("__weakref__", "_before", "_binding", "_bytes", "_counter", "_door", "_engine", "_every", "_herd",
-                 "_host_policy", "_host_threads", "_last", "_loop", "_max_steps", "_model", "_moves", "_progress",
-                 "_ran", "_said", "_stale", "_tell", "_turns", "_word")
+    __slots__ = ("__weakref__", "_before", "_binding", "_bytes", "_counter", "_door", "_engine", "_entered", "_every",
+                 "_herd", "_host_policy", "_host_threads", "_last", "_loop", "_max_steps", "_model", "_moves",
+                 "_progress", "_ran", "_said", "_stale", "_turns", "_word")
 
     def __init__(self, door: str, model: Model, max_steps: int, every: int | None, theta: float | None,
                  layout: str | None, progress: Progress | None, planes: Mapping[str, Any]) -> None:
@@ -58,7 +61,8 @@ class Runner:
         self._moves = self._herd is not None and self._herd.moves
         self._stale = True  # whether the active set has not seen the mask as it is
         whole = Engine(door, model, binding.packed, binding.n, self._counter, self._word,
-                       lambda: tuple(binding.written.values()), self._over_herd if model.compacting else None)
+                       lambda: tuple(binding.written.values()),
+                       partial(_over_herd, weakref.ref(self)) if model.compacting else None)
         self._engine = whole if model.split is None or theta is not None and not model.split.forced else SplitEngine(
             door, model, whole, binding.bounds[0].arguments.packed, binding.n, self._counter)
         self._bytes = binding.mask.view(np.uint8)
@@ -69,10 +73,10 @@ class Runner:
         self._before = 0
         # Steps, whether exact, visits of samples, compactions, reorders, what was decided.
         self._ran: tuple[int, bool, int, int, int, Verdict | None] = (0, True, 0, 0, 0, None)
-        self._tell = None if progress is None else self._told
+        self._entered: int | None = None  # the thread that is about to step, in its turn
         self._said: tuple[int, int] | None = None
         all_done = SkipGuard(self._counter, 0, np.array([binding.n], np.uint32), 0)
-        self._loop = RepeatWhile(self._step_all, all_done, 1)
+        self._loop = RepeatWhile(partial(_step, weakref.ref(self)), all_done, 1)
 
     # ---- what it is --------------------------------------------------------------------------------------------------
 
@@ -222,20 +226,43 @@ class Runner:
     def run_for(self, door: str) -> RunReport:
         """What :meth:`run` does, for the door named `door`."""
         with self._turns("run"):
-            binding, counter, n = self._binding, self._counter, self._binding.n
-            for bound, packed in binding.pairs:
-                bound.refuse_moved(door, packed)
-            counter[0] = self._before = int(np.count_nonzero(self._bytes))
-            self._ran = (0, True, 0, 0, 0, self._engine.nothing())
-            self._loop()
+            self._begin(door)
+            counter, n = self._counter, self._binding.n
+            self._entered = threading.get_ident()
+            try:
+                self._loop()
+            finally:
+                self._entered = None
             steps, exact, mapped, compactions, reorders, verdict = self._ran
             report = make_report(self._model, n, int(counter[0]), steps, exact, mapped, compactions, reorders, verdict)
             self._last = report
             return report
 
+    def _begin(self, door: str) -> None:
+        """What comes first in the runner's turn: :meth:`stop` counts from now on."""
+        self._engine.arm()
+        self._refuse_moved(door)
+        self._counter[0] = self._before = int(np.count_nonzero(self._bytes))
+        self._ran = (0, True, 0, 0, 0, self._engine.nothing())
+
+    def _refuse_moved(self, door: str) -> None:
+        for bound, packed in self._binding.pairs:
+            bound.refuse_moved(door, packed)
+
+    def _step(self) -> None:
+        """The body of the loop, which :meth:`run` calls, or somebody else."""
+        if self._entered == threading.get_ident():
+            self._entered = None
+            self._step_all()
+            return
+        with self._turns("loop"):
+            self._begin("Runner.loop")
+            self._step_all()
+
     def _step_all(self) -> None:
         """One call of the engine."""
-        binding, progress, herd, self._stale = self._binding, self._tell, self._herd, True
+        progress = None if self._progress is None else self._told
+        binding, herd, self._stale = self._binding, self._herd, True
         self._said = None
         if herd is not None:
             herd.compactions = herd.reorders = 0
@@ -265,6 +292,7 @@ class Runner:
         """Clear mask and counter, and let all samples live in the active set; the state keeps its values. Raises Busy
         beside a run."""
         with self._turns("reset"):
+            self._refuse_moved("Runner.reset")
             if self._herd is not None:
                 self._herd.active.reset()
             self._bytes.fill(0)
@@ -286,6 +314,20 @@ class Runner:
         most = f", steps_max={model.steps_max}" if model.auto else ""
         return (f"Runner(host, n={self.n}, steps_per_launch={model.steps!r}{most}, every={self.every}, "
                 f"launches_per_compaction={self.launches_per_compaction}, active={self._model.compacting})")
+
+
+# A runner is held by nobody that it holds, so that planes which its active set owns are free once it is gone.
+
+
+def _step(runner: weakref.ref[Runner]) -> None:
+    if (found := runner()) is not None:
+        found._step()
+
+
+def _over_herd(runner: weakref.ref[Runner]) -> tuple[Herd, tuple[_core.Bound, ...]]:
+    found = runner()
+    assert found is not None
+    return found._over_herd()
 
 
 def make_report(model: Model, n: int, finished: int, steps: int, exact: bool, mapped: int, compactions: int = 0,

@@ -119,7 +119,6 @@ class SplitEngine:
     def run(self, max_steps: int, threads: int, native: bool,
             progress: Progress | None) -> tuple[int, int, bool, int, bool]:
         """As :meth:`Engine.run`; :attr:`verdict` tells more."""
-        self.stopped = False
         course = _Course(self, max_steps, threads, native, progress)
         try:
             course.run()
@@ -127,13 +126,20 @@ class SplitEngine:
             self.verdict = course.verdict()
         return course.launches, course.steps, course.exact, course.visits, self.stopped
 
+    def arm(self) -> None:
+        """A run is about to begin; :meth:`stop` counts from now on."""
+        self.stopped = False
+        for engine in self._engines():
+            engine.arm()
+
     def stop(self) -> None:
         """Let a run in another thread return at its next round."""
         self.stopped = True
-        self.engine.stop()
-        for parts in list(self._parts.values()):
-            for part in parts:
-                part.engine.stop()
+        for engine in self._engines():
+            engine.stop()
+
+    def _engines(self) -> tuple[Engine, ...]:
+        return self.engine, *(part.engine for parts in list(self._parts.values()) for part in parts)
 
     def look(self, which: int) -> tuple[int, ...]:
         """The live samples of each branch of a division."""

@@ -39,6 +39,7 @@ class Engine:
         self._door, self._model, self._packed, self._n = door, model, packed, n
         self._counter, self._word, self._written = counter, word, written
         self._herd = herd
+        self._stopping = False
         self._steps: _core.Steps | None = None
         if not model.has_nodes:
             self._steps = _core.Steps(packed, model.mask, 1 if model.auto else int(model.steps), model.fused,
@@ -62,12 +63,22 @@ class Engine:
         """The verdict of a run with nothing to do."""
         return None
 
+    def arm(self) -> None:
+        """A run is about to begin; :meth:`stop` counts from now on."""
+        self._stopping = False
+        for engine in self._engines():
+            engine.arm()
+
     def stop(self) -> None:
-        """Let a run in another thread return at its next round. It changes nothing between runs."""
-        if self._steps is not None:
-            self._steps.stop()
-        if "_loop" in vars(self):
-            self._loop.stop()
+        """Let a run in another thread return at its next round."""
+        self._stopping = True
+        for engine in self._engines():
+            engine.stop()
+
+    def _engines(self) -> tuple[_core.Steps | Loop, ...]:
+        """Those that were made."""
+        loop = vars(self).get("_loop")
+        return tuple(engine for engine in (self._steps, loop) if engine is not None)
 
     @cached_property
     def _loop(self) -> Loop:
@@ -79,8 +90,11 @@ class Engine:
             calls = [_launch(self._door, next(bounds)) if isinstance(item, Kernel) else item for item in model.items]
         else:  # by one call: nothing comes between the kernels of a step
             calls = [partial(_core.Steps(packed, model.mask, 1, False, False, False, 0).run, 1, 0, None)]
-        return Loop(calls, self._n, self._counter, 0 if model.auto else int(model.steps), self._word, model.fused,
+        loop = Loop(calls, self._n, self._counter, 0 if model.auto else int(model.steps), self._word, model.fused,
                     model.steps_max, self._written(), herd)
+        if self._stopping:
+            loop.stop()
+        return loop
 
 
 def _launch(door: str, bound: _core.Bound) -> Callable[[], object]:
