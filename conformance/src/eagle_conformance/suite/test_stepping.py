@@ -285,7 +285,7 @@ def planes(*rows: tuple[int, int, int, int]) -> dict[str, Any]:
         (planes((TAKEN, 8, 2, 0)), Status.INVALID_ARGUMENT),  # no mirror
         (planes((SMALL, 2, 1, STEP_GUARD)), Status.INVALID_ARGUMENT),
         (planes((STATE, 1, 1, STEP_GUARD | STEP_MIRROR)), Status.INVALID_ARGUMENT),
-        (planes((TAKEN, 8, 1, 8)), Status.UNSUPPORTED),
+        (planes((TAKEN, 8, 1, 16)), Status.UNSUPPORTED),
     ],
     ids=lambda value: ", ".join(f"{k}={list(map(tuple_of, v)) if k == 'planes' and v else v}" for k, v in value.items())
     if isinstance(value, dict)
