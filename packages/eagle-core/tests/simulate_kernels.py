@@ -179,3 +179,40 @@ def counts_samples(y: Mutable[Scalar], floor: Param, terminated: Terminated):
 def own_index(y: Mutable[Scalar], floor: Param, terminated: Terminated):
     y = y * 0.5 + 0.0 * real(sample_index())
     terminated = y < floor
+
+
+@hawk.kernel
+def counting(stop: Scalar, terminated: Terminated, x: Mutable[Scalar], k: Mutable[Scalar]):
+    x = x + 1.0
+    k = k + 1.0
+    terminated = k >= stop
+
+
+@hawk.kernel
+def two_turning(stop: Scalar, terminated: Terminated, p: Mutable[Vector[2]], q: Mutable[Vector[2]], k: Mutable[Scalar]):
+    p = p + 1.0
+    q = q + 1.0
+    k = k + 1.0
+    terminated = k >= stop
+
+
+@hawk.kernel
+def two_ways(kind: Index, stop: Scalar, terminated: Terminated, x: Mutable[Scalar], k: Mutable[Scalar]):
+    x = dispatch(kind, [x * 0.5, x + 1.0], policy="auto")
+    k = k + 1.0
+    terminated = k >= stop
+
+
+@hawk.kernel
+def shrinks(y: Mutable[Scalar], rate: Scalar, terminated: Terminated):
+    y = y * rate
+
+
+@hawk.kernel
+def gauges(y: Scalar, e: Mutable[Scalar], terminated: Terminated):
+    e = y * y
+
+
+@hawk.kernel
+def beside(terminated: Terminated, e: Mutable[Scalar]):
+    e = e * 2.0

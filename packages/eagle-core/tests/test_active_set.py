@@ -421,6 +421,18 @@ def test_a_set_that_does_not_move_refuses_moves(name: str, call: Call) -> None:
         call(eagle.ActiveSet(MASK))
 
 
+@pytest.mark.parametrize("name", ["map", "count", "perm", "inv"])
+def test_what_moves_and_launches_trust_is_read_only(name: str) -> None:
+    active, _, plane = reordered()
+    for array in (getattr(active, name), active.planes().get(f"active_{name}", getattr(active, name))):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 2**31 - 1
+    active.restore()
+    active.reset()
+    assert active.map.tolist() == active.perm.tolist() == active.inv.tolist() == list(range(active.n))
+    assert active.count[0] == active.n and (np.sort(plane) == plane).all()
+
+
 def test_other_calls_are_refused() -> None:
     active, mask, class_plane = classes_of(100, 3)
     class_plane[7] = 3

@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import pickle
+import runpy
 import subprocess
 import sys
 import threading
@@ -283,6 +284,21 @@ def test_the_cache_tells_builds_apart(tmp_path: Path, monkeypatch: pytest.Monkey
     assert eagle.deploy(other.scale, cache_dir=tmp_path)(np.ones(1), 2.0, 0.5).tolist() == [1.5]
     assert eagle.deploy(kernels.scale, cache_dir=tmp_path)(np.ones(1), 2.0, 0.5).tolist() == [2.5]
     assert folders() == 4
+
+
+@pytest.mark.parametrize("body", ["y = f(x)", "for _ in range(3):\n        x = f(x)\n    y = x"])
+def test_the_cache_tells_the_text_of_an_author_apart(body: str, tmp_path: Path) -> None:
+    """Text that is spliced in is in no digest of hawk; nor does its memo know it."""
+    power = 3 if "for" in body else 1
+    for i, factor in enumerate((2.0, 3.0, 2.0)):
+        module = tmp_path / f"raw_{i}.py"
+        module.write_text("import hawk\nfrom hawk import Mutable, Scalar\nfrom hawk.trace import raw_device\n\n"
+                          f"f = raw_device('({factor} * hawk_raw_arg0)', access='sample_local')\n\n\n"
+                          f"@hawk.kernel\ndef k(x: Scalar, y: Mutable[Scalar]):\n    {body}\n")
+        y = np.zeros(2)
+        eagle.deploy(runpy.run_path(str(module))["k"], cache_dir=tmp_path / "cache").run(x=np.ones(2), y=y)
+        assert y.tolist() == [factor**power] * 2
+    assert len(list((tmp_path / "cache" / "bundles").iterdir())) == 2
 
 
 def test_a_repeat_rewrites_no_file(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import mmap
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import simulate_kernels as ks
-import stepping_kernels
 
 import eagle
 
@@ -67,6 +67,18 @@ def test_private_maps_keep_what_is_written(tmp_path: Path) -> None:
     assert (np.load(tmp_path / "y.npy") == planes()["y"]).all()
 
 
+def test_a_private_map_dressed_as_memmap_keeps_what_is_written(tmp_path: Path) -> None:
+    whole, _ = expected()
+    with open(tmp_path / "y", "w+b") as file:
+        file.write(planes()["y"].tobytes())
+        file.flush()
+        held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    for y in (np.frombuffer(held, float).view(np.memmap), np.ndarray.__new__(np.memmap, (N,), float, buffer=held)):
+        y[:] = planes()["y"]
+        eagle.simulate(ks.decay, floor=0.1, max_steps=10**6, max_memory=9000, **planes() | {"y": y})
+        assert (y == whole["y"]).all()
+
+
 @pytest.mark.parametrize("how", ["component-major", "samples first", "slice"])
 def test_vectors_in_blocks(tmp_path: Path, how: str) -> None:
     n = 1000
@@ -99,15 +111,25 @@ def test_what_is_left_out_one_sample_and_none() -> None:
     assert (r.n, r.done, r.steps, r.report.launches) == (0, True, 0, 0)
 
 
-def test_a_step_of_two_kernels_and_tables() -> None:
+def test_a_step_of_several_kernels() -> None:
     n = 500
     rate = np.linspace(0.2, 0.9, n)
-    whole, parts = ({"y": np.ones(n), "hits": np.zeros(n), "e": np.zeros(n)} for _ in range(2))
-    a = eagle.simulate([ks.decay, stepping_kernels.gauge], rate=rate, floor=0.1, max_steps=99, **whole)
-    b = eagle.simulate([ks.decay, stepping_kernels.gauge], rate=rate, floor=0.1, max_steps=99, max_memory=20_000,
-                       **parts)
-    assert a.steps == b.steps and (b.y <= 0.1).all() and b.finished.all()
-    assert all(np.array_equal(whole[name], parts[name]) for name in whole)
+    y, y_ = np.ones(n), np.ones(n)
+    model = [ks.shrinks, ks.gauges]
+    a = eagle.simulate(model, y=y, rate=rate, floor=0.1, until=ks.below, max_steps=99)
+    b = eagle.simulate(model, y=y_, rate=rate, floor=0.1, until=ks.below, max_steps=99, max_memory=8000)
+    assert (a.steps, a.done) == (b.steps, b.done) == (22, True) and (a.y == b.y).all() and (a.e == b.e).all()
+    steps = np.round(np.log(b.y) / np.log(rate))
+    assert steps.min() == 2 and steps.max() == 22 and (b.e == b.y * b.y).all()
+
+
+def test_a_kernel_that_goes_on_until_the_whole_batch_is_done_is_refused() -> None:
+    y, rate = np.ones(10), np.full(10, 0.5)
+    for model, name in (([ks.shrink, ks.gauges], "shrink"), ([ks.shrinks, ks.gauge], "gauge")):
+        with pytest.raises(ValueError, match=rf"^eagle.simulate: max_memory, kernel '{name}': found one without the "
+                           "finish mask 'terminated', .*; declare terminated: Terminated in it, or leave"):
+            eagle.simulate(model, y=y, rate=rate, floor=0.1, until=ks.below, max_steps=9, max_memory=10**6)
+    assert (y == 1.0).all()
 
 
 def test_progress_counts_all_blocks() -> None:
@@ -160,7 +182,6 @@ PEAK = """
 import sys
 import numpy as np
 import simulate_kernels as ks
-import stepping_kernels
 import eagle
 
 folder, n, most = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

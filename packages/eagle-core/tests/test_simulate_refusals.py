@@ -193,6 +193,8 @@ DISPATCH: dict[str, tuple[Any, Any, str]] = {
     "unknown policy": (lambda: ks.branching, "fast", r"dispatch: found 'fast', wanted one of \('auto', 'switch', "),
     "unknown policy of a group": (lambda: ks.branching, {"dispatch0": "fast"}, "dispatch: found 'fast'"),
     "unknown group": (lambda: ks.branching, {"other": "switch"}, r"dispatch, group 'other': .*\['dispatch0'\]"),
+    "no name": (lambda: ks.branching, {0: "switch"}, "dispatch: found the group 0, wanted the name of a group, a str"),
+    "empty name": (lambda: ks.branching, {"": "switch"}, "dispatch: found the group '', wanted the name of a group"),
     "fixed group": (lambda: ks.decided, {"dispatch0": "predicated"}, "dispatch, group 'dispatch0': .*'switch' of its"),
     "no auto group": (lambda: ks.decided, "switch", "dispatch: found 'switch', wanted None"),
     "no group": (lambda: ks.halving, {"dispatch0": "switch"}, "dispatch, group 'dispatch0': .*has no groups"),
@@ -236,3 +238,14 @@ def test_one_call_at_a_time() -> None:
     assert s.run().steps == 4
     assert [str(busy).split(":")[0] for busy in refused[:2]] == ["Simulation.run", "Simulation.reset"]
     assert s.run().steps == 0  # it is usable again
+
+
+@pytest.mark.parametrize(("right", "wrong"), [({"dispatch0": None}, {"dispatch0": "None"}),
+                                              ({"dispatch0": "switch"}, {"dispatch0": ["switch"]}),
+                                              ({"dispatch0": "switch"}, {b"dispatch0": "switch"})])
+def test_a_dispatch_is_refused_whatever_was_seen_before(right: Any, wrong: Any) -> None:
+    given = {"k": np.zeros(3, np.int64), "y": np.ones(3), "floor": 0.1, "max_steps": 9}
+    for _ in range(2):
+        eagle.simulate(ks.branching, **given, dispatch=right)
+        with pytest.raises(ValueError, match="^eagle.simulate: dispatch: found "):
+            eagle.simulate(ks.branching, **given, dispatch=wrong)

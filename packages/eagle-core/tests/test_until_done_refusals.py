@@ -12,6 +12,7 @@ import hawk
 import numpy as np
 import pytest
 import runner_kernels
+import simulate_kernels
 
 import eagle
 from eagle.exec import RankPartition
@@ -189,6 +190,24 @@ def test_an_unknown_plane_of_several_kernels() -> None:
 def test_two_names_of_two_kernels_in_one_array() -> None:
     refused(eagle.until_done, [plan_of("decay_one"), plan_of("ticking")], planes(rate=ONE, ticks=ONE), ValueError,
             ["'rate'", "'ticks'"])
+
+
+@pytest.mark.filterwarnings("ignore:.* is sample-major")
+def test_sample_major_planes_that_share_memory() -> None:
+    """Those of the caller, not the copies that are stepped."""
+    turning, beside = eagle.deploy(simulate_kernels.turning), eagle.deploy(simulate_kernels.beside)
+    held = np.array([[0.0, 0.0, 1.0, 1.0]] * 6)
+    given = {"w": np.zeros((6, 2)), "stop": np.ones(6), "k": np.zeros(6), "layout": "samples_first", "max_steps": 3}
+    for step, planes in (([turning, beside], {"p": held[:, :2], "e": held.reshape(-1)[:6]}),
+                         ([turning, beside], {"p": held[:, :2], "w": held[:, 1:3], "e": np.ones(6)}),
+                         (turning, {"p": held[:, :2], "w": held[:, 1:3]})):
+        with pytest.raises(ValueError, match=r"^eagle.until_done: .* arrays that share memory, one of them written"):
+            eagle.until_done(step, **given | planes)
+    with pytest.raises(ValueError, match=r"^eagle.until_done: 'w' and 'p': found one array, which the step writes"):
+        eagle.until_done([turning, beside], **given | {"p": held[:, :2], "w": held[:, :2], "e": np.ones(6)})
+    assert (held == [0.0, 0.0, 1.0, 1.0]).all()
+    eagle.run_until_done([turning, beside], **given | {"p": held[:, :2], "w": held[:, 2:], "e": np.ones(6)})
+    assert (held == 1.0).all()
 
 
 def test_kernels_of_different_batches() -> None:

@@ -17,6 +17,7 @@ from eagle.plan.auto_plan import AutoPlan
 from eagle.plan.broadcast import Variants
 from eagle.plan.plan import check_policy, is_hawk_kernel, read_cut
 from eagle.registry import load_bundle
+from eagle.registry.walks import raw_texts
 
 __all__ = ["auto", "deploy", "deploy_kernels"]
 
@@ -157,10 +158,12 @@ def _build(door: str, kernels: list[Any], targets: tuple[str, ...], cache_dir: A
     from hawk.compile import default_cache_dir
 
     cache = Path(cache_dir if cache_dir is not None else default_cache_dir())
-    folder = cache / "bundles" / _key(kernels, targets, precision)
+    key = _key(kernels, targets, precision)
+    folder = cache / "bundles" / key
+    own = {"cache_dir": cache / "raw" / key} if any(map(raw_texts, kernels)) else {}  # as hawk's memo knows no text
     with _primals_named(door, kernels, targets, cache_dir, precision), _lock_of(folder):
         try:
-            bundle = _build_bundle(artifact, kernels, folder, mode=precision, targets=targets)
+            bundle = _build_bundle(artifact, kernels, folder, mode=precision, targets=targets, **own)
         except HawkError as error:
             if "execution axis" not in str(error):
                 raise
@@ -232,7 +235,7 @@ def _key(kernels: list[Any], targets: tuple[str, ...], precision: str) -> str:
     facts: list[object] = [version("raptor-hawk"), targets, precision, host_profile(), opt_level()]
     facts += [(kernel.name, kernel.walk.digest, declaration_digest(kernel),
                getattr(getattr(kernel, "kind", None), "slug", None),  # a fused group has none
-               getattr(kernel.sinks, "derivative", None)) for kernel in kernels]
+               getattr(kernel.sinks, "derivative", None), raw_texts(kernel)) for kernel in kernels]
     if any(target != "host" for target in targets):
         facts.append(os.environ.get("HAWK_CUDA_ARCH"))
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]

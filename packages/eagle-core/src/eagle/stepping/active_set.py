@@ -24,6 +24,7 @@ from eagle.stepping.arrays import (
     require_side,
     rows_of,
 )
+from eagle.stepping.interrupts import Hold, Interrupts
 
 __all__ = ["ActiveSet"]
 
@@ -42,8 +43,8 @@ class ActiveSet:
     given to :meth:`own`. classes, class_plane (uint8 (n,)), class_theta: the set can sort live samples by class.
     epochs: keep a copy of perm for each move. group: samples that live and die together.
 
-    It begins as "all live" and reads the mask in :meth:`compact` alone. Its arrays may be read at any time; used from
-    one thread at a time.
+    It begins as "all live" and reads the mask in :meth:`compact` alone. Its arrays may be read at any time, and those
+    that say where samples are may not be written; used from one thread at a time.
 
     Raises TypeError for what is no array or number, ValueError for arrays and values that do not fit,
     BackendUnavailable where no backend can.
@@ -100,7 +101,7 @@ class ActiveSet:
         self._seat = Holder(memory_of(DOOR, "map", self.map), self.group, self.theta is not None)
         self._holder = None if self.theta is None else self._seat
         self._moves: dict[str, _core.Filter] = {}  # calls, by what they do
-        self._scratch: Any = self._xp.empty(0, self._xp.uint8)  # for all calls of the set
+        self._scratch: tuple[Any, int] = (self._xp.empty(0, self._xp.uint8), 0)  # for all calls, and its address
         if self._holder is not None:
             self._claim(self._holder, DOOR, {"mask": mask} | ({} if class_plane is None else
                                                              {"class_plane": class_plane}))
@@ -111,8 +112,9 @@ class ActiveSet:
     def _make_arrays(self) -> None:
         xp, moves, sorts = self._xp, self.theta is not None, self.classes is not None
         cells = iter(xp.zeros(16, xp.uint32).reshape(16, 1))
-        self.map, self.count = xp.arange(self.n, dtype=xp.int32), next(cells)
-        self.perm, self.inv = (xp.arange(self.n, dtype=xp.int32) if moves else None for _ in range(2))
+        self._map, self._count = xp.arange(self.n, dtype=xp.int32), next(cells)
+        self.map, self.count = _shown(self._map), _shown(self._count)
+        self.perm, self.inv = (_shown(xp.arange(self.n, dtype=xp.int32)) if moves else None for _ in range(2))
         self.span, self.fire, self.live32, self.reorders = (next(cells) if moves else None for _ in range(4))
         self.class_sorts, self.mixed32, self.class_fire, self.stale_count = (
             next(cells) if sorts else None for _ in range(4))
@@ -121,7 +123,7 @@ class ActiveSet:
     def __setattr__(self, name: str, value: object) -> None:
         if "_made" in self.__dict__ and not name.startswith("_"):
             raise AttributeError(refusal(f"{DOOR}.{name}", "assignment", shown(value), "none",
-                                         "assign to the elements of its arrays"))
+                                         "its calls change it; stale_count takes elements"))
         super().__setattr__(name, value)
 
     def __repr__(self) -> str:
@@ -151,9 +153,9 @@ class ActiveSet:
         """Rebuild map and count from the mask, and decide what is due: fire, class_fire and what they come from."""
         if self.group > 1:
             self._compact_groups()
-        self._compaction.run(self._scratch_at)
+        self._compaction.run(self._scratch[1])
         if self.group > 1:
-            self.count[:] = self.count * self.group
+            self._count[:] = self._count * self.group
 
     def active(self) -> None:
         """The same as :meth:`compact`."""
@@ -311,10 +313,10 @@ class ActiveSet:
     def _begin(self) -> None:
         """All live, in sample order; nothing is moved."""
         if self._holder is None:
-            self.map[:] = self._xp.arange(self.n, dtype=self._xp.int32)
+            self._map[:] = self._xp.arange(self.n, dtype=self._xp.int32)
         else:
             self._backend.reset(**self._slots())
-        self.count[0] = self.n if self.group == 1 else self.n_groups * self.group
+        self._count[0] = self.n if self.group == 1 else self.n_groups * self.group
         for cell in (self.fire, self.live32, self.reorders, self.class_sorts, self.mixed32, self.class_fire,
                      self.offsets, *self._seen):
             if cell is not None:
@@ -370,9 +372,9 @@ class ActiveSet:
         return call
 
     def _make_room(self, need: int) -> None:
-        if need > self._scratch.size:
-            self._scratch = self._xp.empty(need, self._xp.uint8)
-            self._scratch_at = address_of(self._scratch)
+        if need > self._scratch[0].size:
+            scratch = self._xp.empty(need, self._xp.uint8)
+            self._scratch = scratch, address_of(scratch)  # at once: a signal may come in between
 
     def _move(self) -> None:
         if self.classes is not None:
@@ -383,11 +385,12 @@ class ActiveSet:
 
     def _carry_out(self, what: str) -> None:
         move = self._move_of(what)
-        self._reordering(DOOR).permuted = True
-        move.run(self._scratch_at)
-        for cell in (self.fire, self.class_fire):
-            if cell is not None:
-                cell[0] = 0
+        with Interrupts(Hold.ALL):
+            self._reordering(DOOR).permuted = True
+            move.run(self._scratch[1])
+            for cell in (self.fire, self.class_fire):
+                if cell is not None:
+                    cell[0] = 0
         if self._epochs is not None:
             self._epochs = (*self._epochs, self.perm.copy())
 
@@ -395,17 +398,18 @@ class ActiveSet:
         """Sample i of each owned plane from slot inv[i] to slot i."""
         self._make_room(self.n * max(plane.dtype.itemsize for plane in self._owned))
         part = PART if self._on_host else self.n
-        for plane in self._owned:
-            for row in plane.reshape(rows_of(plane)[0], self.n):
-                room = self._scratch[:row.nbytes].view(row.dtype)
-                for begin in range(0, self.n, part):
-                    some = slice(begin, begin + part)
-                    self._xp.take(row, self.inv[some], out=room[some], mode="clip")
-                row[:] = room
-        self._backend.reset(**self._slots())
-        if self.offsets is not None:
-            self.offsets[:] = 0
-        self._reordering(DOOR).permuted = False
+        with Interrupts(Hold.ALL):
+            for plane in self._owned:
+                for row in plane.reshape(rows_of(plane)[0], self.n):
+                    room = self._scratch[0][:row.nbytes].view(row.dtype)
+                    for begin in range(0, self.n, part):
+                        some = slice(begin, begin + part)
+                        self._xp.take(row, self.inv[some], out=room[some], mode="clip")
+                    row[:] = room
+            self._backend.reset(**self._slots())
+            if self.offsets is not None:
+                self.offsets[:] = 0
+            self._reordering(DOOR).permuted = False
 
     def _claim(self, holder: Holder, door: str, planes: dict[str, Any]) -> None:
         """Own planes, all or none."""
@@ -425,6 +429,14 @@ class ActiveSet:
 
 
 # ---- checks ----------------------------------------------------------------------------------------------------------
+
+
+def _shown(array: Any) -> Any:
+    """A view that may not be written, of what launches and moves trust; CuPy has none."""
+    view = array.view()
+    if isinstance(view, np.ndarray):
+        view.flags.writeable = False
+    return view
 
 
 def _check_mask(mask: Any) -> None:

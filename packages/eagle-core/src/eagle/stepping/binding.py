@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from eagle.plan.layout import overlaps_itself, unmarked
 from eagle.plan.signature import Slot
 from eagle.plan.values import check_overlap
 from eagle.roles import FINISHED_COUNT, FUSED_STEPS
+from eagle.stepping.interrupts import between
 from eagle.stepping.model import Kernel, Model
 
 __all__ = ["Answer", "Binding", "bind_step"]
@@ -59,6 +60,23 @@ class Binding:
     @property
     def packed(self) -> tuple[_core.Bound, ...]:
         return tuple(packed for _, packed in self.pairs)
+
+    def run(self, engine: Callable[..., Any], *options: Any) -> Any:
+        """What `engine` gives for the options, with sample-major planes copied before it and back behind it; not back
+        where a plane moved meanwhile."""
+        if not self.copies:
+            return engine(*options)
+        moved = False
+
+        def run() -> Any:
+            nonlocal moved
+            try:
+                return engine(*options)
+            except BufferRefused:
+                moved = True
+                raise
+
+        return between(run, lambda: None if moved else self.end(), self.begin)
 
     def begin(self) -> None:
         """What comes before a run."""
@@ -192,10 +210,10 @@ def _samples(door: str, model: Model, bounds: tuple[BoundPlan, ...]) -> int:
 
 
 def _share_nothing(door: str, slots: Mapping[str, Slot], bounds: tuple[BoundPlan, ...],
-                   copied: Mapping[str, Array]) -> None:
-    """Refuse two names of a step for one memory, one of them written; `copied` are the planes that runs copy."""
+                   copied: dict[str, Array]) -> None:
+    """Refuse two names of a step for one memory, one of them written. `copied` are the planes that have copies."""
     memory = {name: array for bound in bounds for name, array in bound.arguments.packed.items()
-              if isinstance(array, np.ndarray) and name in slots} | dict(copied)
+              if isinstance(array, np.ndarray) and name in slots} | copied
     for name, output in check_overlap(door, tuple(slots.values()), False, memory, ()).items():
         raise LayoutError(refusal(door, f"{name!r} and {output!r}", "one array, which the step writes",
                                   "separate arrays", f"pass a copy for {name!r}"))

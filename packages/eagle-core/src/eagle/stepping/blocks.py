@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import mmap
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -16,7 +17,7 @@ from eagle.errors import refusal, shown
 from eagle.plan.layout import unmarked, with_samples_last
 from eagle.plan.signature import Slot, Use
 from eagle.stepping.calling import Calling
-from eagle.stepping.interrupts import Interrupts
+from eagle.stepping.interrupts import between
 from eagle.stepping.making import read_planes
 from eagle.stepping.model import Kernel, Model
 from eagle.stepping.progress import Bar, read_progress
@@ -29,6 +30,7 @@ __all__ = ["check_blocks", "step_blocks"]
 Array = np.ndarray[Any, Any]
 
 CHUNK = 2**20  # bytes of a memory map that are looked at before they are given back
+_SHARED = ("r", "r+", "w+")  # modes of memory maps whose pages are their file's
 LOOK = 2**22  # the same, with what the system maps around them
 _ALONE = (Use.SAMPLES, Use.NUMBER, Use.TABLE, Use.WORD, Use.MIX)  # what a kernel of a block may have
 
@@ -41,14 +43,15 @@ def check_blocks(door: str, model: Model, max_memory: Any) -> int:
         raise ValueError(refusal(door, "max_memory", "a step with nodes, which see all samples", "kernels alone",
                                  "leave it out"))
     for kernel in model.kernels:
-        if model.mask not in kernel.masks:
-            raise ValueError(refusal(door, f"max_memory, kernel {kernel.name!r}", "one without the mask, which runs "
-                                     "until the last sample is done", "kernels that skip what is done",
-                                     f"declare `{model.mask}: Terminated`, or leave it out"))
         if not _is_local(kernel):
             raise ValueError(refusal(door, f"max_memory, kernel {kernel.name!r}", "one that is not known to touch its "
                                      "own sample only", "kernels that use neither other samples nor their position",
                                      "leave it out"))
+        if model.mask not in kernel.masks:
+            raise ValueError(refusal(door, f"max_memory, kernel {kernel.name!r}", "one without the finish mask "
+                                     f"{model.mask!r}, which runs for every sample until the whole batch is done",
+                                     "kernels that stop with their sample", f"declare {model.mask}: Terminated in it, "
+                                     "or leave max_memory= out"))
     most = operator.index(max_memory)
     if most < 1:
         raise ValueError(refusal(door, "max_memory", shown(most), "at least 1", "pass bytes"))
@@ -124,17 +127,9 @@ def step_blocks(door: str, model: Model, calling: Calling, planes: Mapping[str, 
             block = blocks.get(count) or blocks.setdefault(count, make_runner(
                 door, model, planes=others | own, layout="samples_last", progress=tell if told is not None else None,
                 **options))
-            for plane in batch:
-                plane.move(base, count, back=False)
-            block.reset()
-            try:
-                report = block.run_for(door)
-            finally:  # also behind KeyboardInterrupt: every plane is at a step boundary
-                with Interrupts():
-                    mask[base:base + count] = block.terminated
-                    for plane in batch:
-                        if plane.writes:
-                            plane.move(base, count, back=True)
+            # Also behind KeyboardInterrupt every plane is at a step boundary.
+            report = between(partial(block.run_for, door), partial(_copy_back, batch, base, count, mask, block),
+                             partial(_copy, batch, base, count, block))
             done += report.finished
             most_steps, exact, mapped = max(most_steps, report.steps), exact and report.exact_steps, \
                 mapped + report.mapped
@@ -143,6 +138,19 @@ def step_blocks(door: str, model: Model, calling: Calling, planes: Mapping[str, 
         if isinstance(told, Bar):
             told.close()
     return make_report(model, n, done, most_steps, exact, mapped, verdict=verdict), perf_counter() - began
+
+
+def _copy(batch: Sequence[_Plane], base: int, count: int, block: Runner) -> None:
+    for plane in batch:
+        plane.move(base, count, back=False)
+    block.reset()
+
+
+def _copy_back(batch: Sequence[_Plane], base: int, count: int, mask: Array, block: Runner) -> None:
+    mask[base:base + count] = block.terminated
+    for plane in batch:
+        if plane.writes:
+            plane.move(base, count, back=True)
 
 
 def _block(door: str, slots: Mapping[str, Slot], n: int, left: int) -> int:
@@ -159,9 +167,8 @@ def _give_back(part: Array) -> None:
     """Let the pages of a memory map go: what was written is in its file's cache. Not of a private one, which has no
     other place for it."""
     owner: Any = part
+    shared = False
     while isinstance(owner, np.ndarray):
-        if isinstance(owner, np.memmap) and getattr(owner, "mode", None) not in ("r", "r+", "w+"):
-            return
-        mapped, owner = isinstance(owner, np.memmap), owner.base
-    if mapped and isinstance(owner, mmap.mmap) and hasattr(owner, "madvise"):
+        shared, owner = isinstance(owner, np.memmap) and owner.mode in _SHARED, owner.base
+    if shared and isinstance(owner, mmap.mmap) and hasattr(owner, "madvise"):
         owner.madvise(mmap.MADV_DONTNEED)

@@ -7,7 +7,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from eagle.stepping.relocation import nodes_of
+from eagle.registry.walks import nodes_of
 
 __all__ = ["Branches", "Group", "groups_of", "take_apart"]
 

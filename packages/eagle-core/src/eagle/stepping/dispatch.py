@@ -74,6 +74,10 @@ def _read(door: str, dispatch: Any) -> dict[str, str | None]:
         raise ValueError(refusal(door, "dispatch", shown(dispatch), f"one of {POLICIES}, or {{group: policy}}",
                                  "leave it out"))
     given = dict(dispatch) if isinstance(dispatch, Mapping) else {"": dispatch}
+    for group in given if isinstance(dispatch, Mapping) else ():
+        if not isinstance(group, str) or not group:
+            raise ValueError(refusal(door, "dispatch", f"the group {shown(group)}", "the name of a group, a str",
+                                     "name a group of hawk.math.dispatch"))
     for policy in given.values():
         if policy is not None and policy not in POLICIES:
             raise ValueError(refusal(door, "dispatch", shown(policy), f"one of {POLICIES}", "choose one of these"))

@@ -44,9 +44,10 @@ class Herd:
                                          if name in bound.arguments.slots}) for bound in binding.bounds)
 
     def begin(self) -> None:
-        """Start a run from the mask as it is."""
+        """Start a run from the mask as it is, with every sample where it belongs."""
+        if self.active.permuted:
+            self.active.restore()
         self.compactions = self.reorders = self._launches = 0
-        self.active.restore()  # what an exception in the middle of the last run left
         for copy, plane in self._copies:
             np.copyto(copy, plane)
         self.active.rebuild()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eagle import backends
-from eagle.stepping.interrupts import Interrupts
+from eagle.stepping.interrupts import Hold, Interrupts
 
 if TYPE_CHECKING:
     from eagle.stepping.herd import Herd
@@ -64,14 +64,15 @@ class Loop:
 
     def _run(self, max_steps: int, progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
         herd = self._herd
-        with Interrupts() as interrupts:
-            if herd is None:
-                return self._steps(max_steps, progress, interrupts)
-            herd.begin()
+        with Interrupts(Hold.STEP) as interrupts:
             try:
+                if herd is not None:
+                    herd.begin()
                 return self._steps(max_steps, progress, interrupts)
             finally:
-                herd.end()
+                interrupts.hold = Hold.ALL
+                if herd is not None:
+                    herd.end()
 
     def _steps(self, max_steps: int, progress: Callable[[int, int], object] | None,
                interrupts: Interrupts) -> tuple[int, int, bool, int, bool]:

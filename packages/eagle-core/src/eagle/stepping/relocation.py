@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
 from eagle.plan.signature import Signature, Use
 from eagle.registry.memo import Memo
 from eagle.registry.origin import Origin, emitted_source
+from eagle.registry.walks import nodes_of
 from eagle.stepping.source_proof import is_anywhere, words
 
-__all__ = ["Reach", "nodes_of", "reach"]
+__all__ = ["Reach", "reach"]
 
 _proven: Memo[bool] = Memo(128)  # by what was loaded
 
@@ -117,22 +118,3 @@ def _spares_others(node: Any) -> bool:
 
 def _is_whole(node: Any) -> bool:
     return getattr(node, "role", None) in _WHOLE
-
-
-def nodes_of(order: Iterable[Any]) -> Iterator[Any]:
-    """Every node of a body once: those in the order, and whatever hangs on them."""
-    stack, seen = list(order), set[int]()
-    while stack:
-        node = stack.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            yield node
-            stack.extend(_parts(node))
-
-
-def _parts(node: Any) -> Iterator[Any]:
-    """The nodes that a node holds, by any name: operands, and the body, the break and the stores of a loop."""
-    names = {name for cls in type(node).__mro__ for name in getattr(cls, "__slots__", ())}
-    for name in names | getattr(node, "__dict__", {}).keys():
-        held = getattr(node, name, None)
-        yield from (part for part in (held if isinstance(held, list | tuple) else (held,)) if hasattr(part, "operands"))

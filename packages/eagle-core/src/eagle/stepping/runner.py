@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from eagle import _core
-from eagle.errors import BufferRefused, refusal, shown
+from eagle.errors import refusal, shown
 from eagle.nodes import RepeatWhile, SkipGuard
 from eagle.plan import AutoPlan, BoundPlan, Plan
 from eagle.stepping.active_set import ActiveSet
 from eagle.stepping.binding import bind_step
 from eagle.stepping.herd import Herd, make_herd
-from eagle.stepping.interrupts import Interrupts
 from eagle.stepping.model import (
     Model,
     read_cap,
@@ -267,18 +266,9 @@ class Runner:
         self._said = None
         if herd is not None:
             herd.compactions = herd.reorders = 0
-        if binding.copies:
-            binding.begin()
         try:
-            try:
-                _, steps, exact, mapped, _ = self._engine.run(self._max_steps, self._host_threads or 0,
-                                                              self._host_policy == "auto" and not self._moves, progress)
-            except BufferRefused:
-                raise  # a plane moved: nothing is copied back
-            except BaseException:
-                self._copy_back()
-                raise
-            self._copy_back()
+            _, steps, exact, mapped, _ = binding.run(self._engine.run, self._max_steps, self._host_threads or 0,
+                                                     self._host_policy == "auto" and not self._moves, progress)
             herd = self._herd  # made by now, where the loop kept one
             self._ran = (steps, exact, mapped, herd.compactions if herd else 0, herd.reorders if herd else 0,
                      self._engine.verdict)
@@ -287,12 +277,6 @@ class Runner:
         finally:
             if isinstance(self._progress, Bar):
                 self._progress.close()
-
-    def _copy_back(self) -> None:
-        """What the caller's own planes are told, all of them or, before Ctrl-C, none."""
-        if self._binding.copies:
-            with Interrupts():
-                self._binding.end()
 
     def _told(self, done: int, steps: int) -> object:
         assert self._progress is not None

@@ -245,7 +245,7 @@ def _key(model: Any, until: Any, scalar_type: Any, dispatch: Any) -> Hashable:
     if not isinstance(scalar_type, str | None) or not isinstance(dispatch, str | dict | None):
         return None
     if isinstance(dispatch, dict):
-        if not all(isinstance(text, str | None) for pair in dispatch.items() for text in pair):
+        if not all(isinstance(group, str) and isinstance(policy, str | None) for group, policy in dispatch.items()):
             return None
         dispatch = frozenset(dispatch.items())
     return tuple(map(id, model)) if isinstance(model, list | tuple) else id(model), id(until), scalar_type, dispatch

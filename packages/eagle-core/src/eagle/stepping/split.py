@@ -22,6 +22,7 @@ from eagle.roles import ACTIVE_COUNT, ACTIVE_MAP, FINISHED_COUNT, FUSED_STEPS
 from eagle.stepping.branches import Branches, Group, take_apart
 from eagle.stepping.costs import EARLY, ENTER, KEEP, Cost, branch_costs, predicted_gain, same_bits
 from eagle.stepping.dispatch import Dispatch
+from eagle.stepping.interrupts import between
 from eagle.stepping.items import build_kernels
 from eagle.stepping.model import Model, read_model
 from eagle.stepping.relocation import Reach
@@ -177,12 +178,13 @@ class SplitEngine:
             return 0, True, 0
         part.counter[0] = others
         told = None if progress is None else lambda done, steps: progress(before + done - others, steps)
-        try:
-            _, steps, exact, visits, stopped = part.engine.run(max_steps, threads, native, told)
-        finally:
+
+        def count() -> None:
             np.logical_and(rest, own, out=rest)
             np.logical_or(self.mask, rest, out=self.mask)
             self.counter[0] = np.count_nonzero(self.mask)
+
+        _, steps, exact, visits, stopped = between(lambda: part.engine.run(max_steps, threads, native, told), count)
         self.stopped |= stopped
         return steps, exact, visits
 
