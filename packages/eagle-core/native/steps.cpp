@@ -191,12 +191,14 @@ public:
     }
     bool stopped() const { return self_->stop->load(std::memory_order_relaxed); }
 
-    /// look() where it is time to.
+    /// Whether it is time to look().
+    bool is_due() const { return Clock::now() - last_ >= kInterval; }
+    /// look() where it is.
     int32_t due(int64_t finished, int64_t steps) {
-        const Clock::time_point now = Clock::now();
-        if (now - last_ < kInterval) return stopped();
-        last_ = now;
-        return look(finished, steps);
+        if (!is_due()) return stopped();
+        const int32_t end = look(finished, steps);
+        last_ = Clock::now();
+        return end;
     }
 
 private:
@@ -290,24 +292,58 @@ bool run_native(StepsObject* self, int64_t max_steps, int32_t threads, Watch& wa
     return !PyErr_Occurred();
 }
 
-/// One launch of each kernel after the other, until the counter has all samples. false with an exception set.
+/// One launch of each kernel after the other. Without the GIL.
+eagle_status round(const StepsObject* self, const KernelObject** failed) {
+    eagle_status status = EAGLE_OK;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->bounds) && status == EAGLE_OK; ++i) {
+        BoundObject* bound = self->bound(i);
+        bound->turn->take();
+        status = bound->run(failed);
+        bound->turn->give();
+    }
+    return status;
+}
+
+/// The same with every launch checked, the GIL held. false with an exception set.
+bool checked_round(const StepsObject* self) {
+    const Caller caller{self->first().kernel->name, "step"};
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->bounds); ++i)
+        if (!launch_bound(self->bound(i), caller)) return false;
+    return true;
+}
+
+/// Rounds until the counter has all samples. The GIL is given up for many of them at once: another thread that has it
+/// does not hand it over for a launch. false with an exception set.
 bool run_rounds(StepsObject* self, int64_t max_steps, Watch& watch, Outcome& outcome) {
     const auto samples = static_cast<uint32_t>(self->samples());
-    const Caller caller{self->first().kernel->name, "step"};
     if (self->word) *self->word = self->k;
     *self->counter = static_cast<uint32_t>(samples - std::count(self->mask, self->mask + samples, '\0'));
-    while (outcome.steps < max_steps && *self->counter < samples) {
-        if (watch.stopped()) outcome.stopped = true;
-        if (outcome.stopped) break;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->bounds); ++i)
-            if (!launch_bound(self->bound(i), caller)) return false;
+    const auto goes_on = [&] { return outcome.steps < max_steps && *self->counter < samples && !watch.stopped(); };
+    const auto count = [&] {
         ++outcome.launches;
         outcome.steps += self->k;
         outcome.visits += samples;
         outcome.exact = self->k == 1 || *self->counter < samples;
-        outcome.stopped = watch.due(*self->counter, outcome.steps) != 0;
+    };
+    while (goes_on()) {
+        if (checking()) {
+            if (!checked_round(self)) return false;
+            count();
+        } else {
+            const KernelObject* failed = nullptr;
+            eagle_status status = EAGLE_OK;
+            Py_BEGIN_ALLOW_THREADS;
+            do {
+                status = round(self, &failed);
+                if (status == EAGLE_OK) count();
+            } while (status == EAGLE_OK && !watch.is_due() && goes_on());
+            Py_END_ALLOW_THREADS;
+            if (!passed(failed, status)) return false;
+        }
+        watch.due(*self->counter, outcome.steps);
         if (PyErr_Occurred()) return false;
     }
+    outcome.stopped = watch.stopped();
     return true;
 }
 
