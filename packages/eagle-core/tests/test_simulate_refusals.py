@@ -42,7 +42,7 @@ def read_only() -> np.ndarray[Any, Any]:
 PLANES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "missing": ({"floor": LEFT_OUT}, eagle.ArgumentError, "parameter 'floor' of kernel 'decay': found nothing"),
     "missing state": ({"y": LEFT_OUT}, eagle.ArgumentError, "parameter 'y' of kernel 'decay': .*needs a start"),
-    "unknown": ({"flor": 0.1}, eagle.ArgumentError, "argument 'flor': .*kernel 'decay'.*did you mean 'floor'"),
+    "unknown": ({"floors": 0.1}, eagle.ArgumentError, "argument 'floors': .*kernel 'decay'.*did you mean 'floor'"),
     "mask": ({"terminated": np.zeros(3, bool)}, ValueError, "argument 'terminated': found a value for the finish mask"),
     "counter": ({"finished_count": np.zeros(1, np.uint32)}, ValueError, "argument 'finished_count': .*reserved plane"),
     "word": ({"fused_steps": np.ones(1, np.int64)}, ValueError, "argument 'fused_steps': .*reserved plane"),

@@ -233,7 +233,7 @@ public:
     }
 
     /// Takes samples [first, first + n), finished ones too, in order.
-    void copyIn(std::int64_t first, std::int64_t n) {
+    void takeFrom(std::int64_t first, std::int64_t n) {
         for (std::size_t r = 0; r < batch_.rows.size(); ++r) {
             const Row& from = batch_.rows[r];
             std::memcpy(row(r), from.data + first * static_cast<std::int64_t>(from.bytes),
@@ -243,7 +243,7 @@ public:
         count = n;
     }
     /// Writes back what a kernel writes of them.
-    void copyOut(std::int64_t first) const {
+    void writeTo(std::int64_t first) const {
         for (std::size_t r = 0; r < batch_.rows.size(); ++r) {
             const Row& to = batch_.rows[r];
             if (to.writes)

@@ -81,10 +81,10 @@ private:
     public:
         Aside(const Stepper& stepper, Lanes& lanes, std::int64_t first, std::int64_t n)
             : stepper_(stepper), lanes_(lanes), first_(first) {
-            lanes.copyIn(first, n);
+            lanes.takeFrom(first, n);
         }
         ~Aside() {
-            if (!stepper_.abandoned()) lanes_.copyOut(first_);
+            if (!stepper_.abandoned()) lanes_.writeTo(first_);
         }
         Aside(const Aside&) = delete;
         Aside& operator=(const Aside&) = delete;
