@@ -21,7 +21,7 @@ import pytest
 from libraries import Library
 
 import eagle
-from eagle.errors import BufferRefused, LayoutWarning, PerformanceWarning
+from eagle.errors import ArgumentError, BufferRefused, LayoutWarning, PerformanceWarning
 from eagle.interop import BufferView, import_buffer
 
 Array = np.ndarray[Any, Any]
@@ -304,7 +304,10 @@ def test_tensors_that_are_no_number_of_a_param(torch: Any, jnp: Any) -> None:
         refused(TypeError, "scale(): Param 'a': ", "wanted a number", lambda odd=odd: scale(A, odd, 1.0))
     for odd in (torch.tensor(1j), jnp.complex128(1j)):
         refused(BufferRefused, "scale(): Param 'a': ", "wanted a float", lambda odd=odd: scale(A, odd, 1.0))
-    for odd in (np.float64(2.5), torch.tensor(2.5), jnp.float64(2.5), np.bool_(True), torch.tensor(True)):
+    for odd in (np.float64(2.5), torch.tensor(2.5), jnp.float64(2.5)):
+        refused(ArgumentError, "int_params(): Param 'n': ", "wanted an integer",
+                lambda odd=odd: numbers(x=A, n=odd, u=1))
+    for odd in (np.bool_(True), torch.tensor(True)):
         refused(TypeError, "int_params(): Param 'n': ", "wanted a", lambda odd=odd: numbers(x=A, n=odd, u=1))
     refused(BufferRefused, "scale(): Param 'a': ", "requires grad",
             lambda: scale(A, torch.tensor(1.0, requires_grad=True), 1.0))
