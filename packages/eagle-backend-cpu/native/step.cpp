@@ -164,6 +164,7 @@ eagle_status eagle_backend_step_run(const eagle_step_desc* desc, eagle_step_repo
         told.steps = report.steps;
         told.visits = report.visits;
         told.finished = report.finished;
+        told.offered = report.offered;
         writeStruct("out", told, out);
     });
 }
