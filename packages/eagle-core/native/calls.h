@@ -38,6 +38,7 @@ bool add_type(PyObject* module, PyType_Spec& spec, const char* name, PyObject* b
 bool add_runs(PyObject* module);      ///< Runs, Calls, keep_call
 bool add_launches(PyObject* module);  ///< Bound, Launches
 bool add_steps(PyObject* module);     ///< Steps, behind the launches
+bool add_programs(PyObject* module);  ///< Program, Replays, behind the launches
 
 /// No C++ exception leaves a C entry point.
 template <class Body>

@@ -112,6 +112,22 @@ eagle_status launch_released(KernelObject* kernel, const void* const* params, in
     return status;
 }
 
+eagle_status launch_on(const KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut,
+                       uint64_t stream) {
+    eagle_launch_desc desc = describe(kernel, kernel->entry, params, n);
+    desc.stream = stream;
+    if (!kernel->serial) desc.block = kernel->pace->grain(kernel->bytes_per_sample * kernel->box.lanes);
+    const int64_t threads = kernel->box.threads(n);
+    for (int64_t i = 0, parts = cut.filled(threads); i < parts; ++i) {
+        const plugin::Partition part = cut.at(i, threads);
+        desc.base = part.base;
+        desc.count = part.count;
+        int32_t launched = 0;
+        if (const eagle_status status = kernel->seam->fn.run_device(&desc, &launched)) return status;
+    }
+    return EAGLE_OK;
+}
+
 eagle_status launch_entry(const KernelObject* kernel, uint64_t entry, const void* const* params,
                           const plugin::Partition& part) {
     eagle_launch_desc desc = describe(kernel, entry, params, part.nSamples);

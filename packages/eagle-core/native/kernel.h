@@ -165,6 +165,10 @@ bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cu
 /// The same without the GIL.
 eagle_status launch_released(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut);
 
+/// Launches over every partition on a stream that captures: over all samples, also where fewer are live by now.
+eagle_status launch_on(const KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut,
+                       uint64_t stream);
+
 /// Any entry over one partition, in one piece on the calling thread.
 eagle_status launch_entry(const KernelObject* kernel, uint64_t entry, const void* const* params,
                           const plugin::Partition& part);

@@ -1,0 +1,316 @@
+// _core.Program: recorded steps with the planes they touch. _core.Replays: what launch() of a graph needs.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "bindings.h"
+#include "calls.h"
+#include "checked.h"
+#include "eagle/util/Busy.h"
+#include "recording.h"
+#include "released.h"
+
+namespace eagle::core {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+PyTypeObject* ProgramType = nullptr;
+PyObject *str_launch, *str_moved, *str_checked, *str_busy;
+
+/// An array of numpy that some step touches, and where it was when that was recorded.
+struct Place {
+    PyArrayObject* array;  // borrowed: the program holds it
+    void* data;
+    npy_intp size;
+    bool writes;
+
+    bool moved() const {
+        return PyArray_DATA(array) != data || PyArray_SIZE(array) != size || (writes && !PyArray_ISWRITEABLE(array));
+    }
+};
+
+/// What a replay costs, in ns. Below kBrief the GIL is kept.
+struct Cost {
+    static constexpr double kBrief = 1000;
+    static constexpr double kLook = 20e6;  ///< between two looks at signals
+
+    double ns = 1e9;
+    uint32_t tick = 0;
+
+    bool brief() { return ns < kBrief && (++tick & 15) != 0; }
+    void learn(Clock::duration took, int64_t replays) {
+        ns = std::chrono::duration<double, std::nano>(took).count() / static_cast<double>(replays);
+    }
+    int64_t batch() const { return static_cast<int64_t>(std::clamp(kLook / std::max(ns, 1.0), 1.0, 1e6)); }
+};
+
+struct ProgramObject {
+    PyObject ob_base;
+    PyObject* steps;
+    PyObject* arrays;
+    Recording* recording;
+    std::vector<Place>* places;
+    Cost cost;
+};
+
+struct ReplaysObject {
+    PyObject ob_base;
+    ProgramObject* program;
+    util::Busy busy;
+};
+
+bool read_places(PyObject* arrays, std::vector<Place>& places) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arrays); ++i) {
+        PyObject* object;
+        int writes;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(arrays, i), "Op", &object, &writes)) return false;
+        if (!PyArray_Check(object)) {
+            PyErr_SetString(PyExc_TypeError, "_core.Program: wanted arrays of numpy");
+            return false;
+        }
+        auto* array = reinterpret_cast<PyArrayObject*>(object);
+        places.push_back({array, PyArray_DATA(array), PyArray_SIZE(array), writes != 0});
+    }
+    return true;
+}
+
+/// Program(backend, device, steps, arrays): recorded at once. `arrays` are pairs of an array of numpy and whether a step
+/// writes it.
+PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
+    PyObject *backend, *steps, *arrays;
+    int device;
+    if (!PyArg_ParseTuple(args, "OiO!O!:Program", &backend, &device, &PyTuple_Type, &steps, &PyTuple_Type, &arrays))
+        return nullptr;
+    const Backend* seam = backend_from(backend);
+    if (!seam) return nullptr;
+    PyObject* object = type->tp_alloc(type, 0);
+    if (!object) return nullptr;
+    auto* self = reinterpret_cast<ProgramObject*>(object);
+    new (&self->cost) Cost;
+    PyObject* made = guarded([&]() -> PyObject* {
+        try {
+            self->steps = Py_NewRef(steps);
+            self->arrays = Py_NewRef(arrays);
+            self->places = new std::vector<Place>;
+            if (!read_places(arrays, *self->places)) return nullptr;
+            self->recording = new Recording(seam->shared_from_this(), device, steps);
+            return object;
+        } catch (const PythonError&) {
+            return nullptr;
+        } catch (const Error& error) {
+            raise(error);
+            return nullptr;
+        }
+    });
+    if (!made) Py_DECREF(object);
+    return made;
+}
+
+int program_traverse(PyObject* object, visitproc visit, void* arg) {
+    auto* self = reinterpret_cast<ProgramObject*>(object);
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->steps);
+    Py_VISIT(self->arrays);
+    return 0;
+}
+
+void program_dealloc(PyObject* object) {
+    PyTypeObject* type = Py_TYPE(object);
+    auto* self = reinterpret_cast<ProgramObject*>(object);
+    PyObject_GC_UnTrack(object);
+    delete self->recording;
+    delete self->places;
+    Py_XDECREF(self->steps);
+    Py_XDECREF(self->arrays);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+bool has_moved(const ProgramObject* self) {
+    for (const Place& place : *self->places)
+        if (place.moved()) return true;
+    for (const BoundObject* bound : self->recording->bounds())
+        for (const Watched& plane : *bound->watched)
+            if (plane.moved()) return true;
+    return false;
+}
+
+/// false with an exception set.
+bool failed(ProgramObject* self, eagle_status status) {
+    try {
+        self->recording->raise(status);
+    } catch (const Error& error) {
+        raise(error);
+    }
+    return false;
+}
+
+bool replay(ProgramObject* self, int64_t n) {
+    const Recording& recording = *self->recording;
+    if (n == 1 && !recording.has_calls() && self->cost.brief()) {
+        const eagle_status status = recording.replay();
+        return status == EAGLE_OK || failed(self, status);
+    }
+    while (n > 0) {
+        eagle_status status = EAGLE_OK;
+        {
+            const Released released;
+            const auto start = Clock::now();
+            const int64_t batch = std::min(n, self->cost.batch());
+            int64_t done = 0;
+            while (done < batch && status == EAGLE_OK) {
+                status = recording.replay();
+                ++done;
+            }
+            self->cost.learn(Clock::now() - start, done);
+            n -= done;
+        }
+        if (status != EAGLE_OK) return failed(self, status);
+        if (PyErr_CheckSignals() < 0) return false;
+    }
+    return true;
+}
+
+// ---- Replays
+
+/// The object is in use while this lives.
+class Turn {
+public:
+    explicit Turn(util::Busy& busy) : busy_(busy), taken_(busy.enter()) {}
+    ~Turn() {
+        if (taken_) busy_.leave();
+    }
+    Turn(const Turn&) = delete;
+    explicit operator bool() const { return taken_; }
+
+private:
+    util::Busy& busy_;
+    const bool taken_;
+};
+
+PyObject* launched(ReplaysObject* self, int64_t n) {
+    auto* object = reinterpret_cast<PyObject*>(self);
+    const Turn turn(self->busy);
+    if (!turn) return PyObject_CallMethodNoArgs(object, str_busy);
+    ProgramObject* program = self->program;
+    if (has_moved(program) || checking()) [[unlikely]] {
+        PyObject* count = PyLong_FromLongLong(n);
+        PyObject* done = count ? PyObject_CallMethodOneArg(object, checking() ? str_checked : str_moved, count) : nullptr;
+        Py_XDECREF(count);
+        if (!done) return nullptr;
+        Py_DECREF(done);
+        return Py_NewRef(object);
+    }
+    return replay(program, n) ? Py_NewRef(object) : nullptr;
+}
+
+PyObject* replays_launch(PyObject* object, PyObject* const* args, Py_ssize_t given, PyObject* names) {
+    auto* self = reinterpret_cast<ReplaysObject*>(object);
+    int64_t n = 1;
+    if (given == 1 && PyLong_CheckExact(args[0])) {
+        n = PyLong_AsLongLong(args[0]);
+        if (n == -1 && PyErr_Occurred()) PyErr_Clear();
+    }
+    if (!self->program || names || given > 1 || (given == 1 && !PyLong_CheckExact(args[0])) || n < 0)
+        return guarded([&] { return careful(object, str_launch, args, given, names); });
+    return guarded([&] { return launched(self, n); });
+}
+
+PyObject* replays_set(PyObject* object, PyObject* program) {
+    if (!Py_IS_TYPE(program, ProgramType)) {
+        PyErr_SetString(PyExc_TypeError, "_set: wanted a _core.Program");
+        return nullptr;
+    }
+    auto* self = reinterpret_cast<ReplaysObject*>(object);
+    Py_INCREF(program);
+    Py_XSETREF(self->program, reinterpret_cast<ProgramObject*>(program));
+    Py_RETURN_NONE;
+}
+
+/// enter(): whether the object was free; it is in use until leave().
+PyObject* replays_enter(PyObject* object, PyObject*) {
+    return PyBool_FromLong(reinterpret_cast<ReplaysObject*>(object)->busy.enter());
+}
+
+PyObject* replays_leave(PyObject* object, PyObject*) {
+    reinterpret_cast<ReplaysObject*>(object)->busy.leave();
+    Py_RETURN_NONE;
+}
+
+PyObject* replays_new(PyTypeObject* type, PyObject*, PyObject*) {
+    PyObject* object = type->tp_alloc(type, 0);
+    if (object) new (&reinterpret_cast<ReplaysObject*>(object)->busy) util::Busy;
+    return object;
+}
+
+int replays_traverse(PyObject* object, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(reinterpret_cast<ReplaysObject*>(object)->program);
+    return 0;
+}
+
+int replays_clear(PyObject* object) {
+    Py_CLEAR(reinterpret_cast<ReplaysObject*>(object)->program);
+    return 0;
+}
+
+void replays_dealloc(PyObject* object) {
+    PyTypeObject* type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    replays_clear(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+PyType_Slot program_slots[] = {
+    {Py_tp_doc, const_cast<char*>("Steps that were recorded.")},
+    {Py_tp_new, reinterpret_cast<void*>(program_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(program_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(program_traverse)},
+    {0, nullptr},
+};
+PyType_Spec program_spec = {"eagle._core.Program", sizeof(ProgramObject), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE, program_slots};
+
+PyMethodDef replays_methods[] = {
+    {"launch", method(replays_launch), METH_FASTCALL | METH_KEYWORDS,
+     "launch(n=1)\n--\n\n"
+     "Run the nodes n times. Returns this graph. An exception of a node leaves by here, and later nodes do not run.\n"
+     "Raises RuntimeError before build(), TypeError for an n that is no integer, ValueError for a negative one, Busy\n"
+     "while another call runs, BufferRefused when a plane has moved, changed its size or become read-only since."},
+    {"_set", replays_set, METH_O, nullptr},
+    {"_enter", replays_enter, METH_NOARGS, nullptr},
+    {"_leave", replays_leave, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot replays_slots[] = {
+    {Py_tp_doc, const_cast<char*>("What launch() of a graph needs: a program, and whose turn it is.")},
+    {Py_tp_new, reinterpret_cast<void*>(replays_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(replays_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(replays_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(replays_clear)},
+    {Py_tp_methods, replays_methods},
+    {0, nullptr},
+};
+PyType_Spec replays_spec = {"eagle._core.Replays", sizeof(ReplaysObject), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
+                            replays_slots};
+
+}  // namespace
+
+bool add_programs(PyObject* module) {
+    str_launch = PyUnicode_InternFromString("_launch");
+    str_moved = PyUnicode_InternFromString("_moved");
+    str_checked = PyUnicode_InternFromString("_checked");
+    str_busy = PyUnicode_InternFromString("_busy");
+    return str_launch && str_moved && str_checked && str_busy &&
+           add_type(module, program_spec, "Program", nullptr, &ProgramType) &&
+           add_type(module, replays_spec, "Replays");
+}
+
+}  // namespace eagle::core

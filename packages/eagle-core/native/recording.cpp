@@ -1,0 +1,291 @@
+// A program of steps, recorded through the capture groups of the seam.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "recording.h"
+
+#include <string>
+#include <utility>
+
+#include "released.h"
+
+namespace eagle::core {
+namespace {
+
+/// The items of a tuple.
+struct Items {
+    PyObject* tuple;
+
+    explicit Items(PyObject* object) : tuple(object) {
+        if (PyTuple_Check(object)) return;
+        PyErr_Format(PyExc_TypeError, "_core.Program: wanted a tuple, found %s", Py_TYPE(object)->tp_name);
+        throw PythonError{};
+    }
+    Py_ssize_t size() const { return PyTuple_GET_SIZE(tuple); }
+    PyObject* operator[](Py_ssize_t i) const { return PyTuple_GET_ITEM(tuple, i); }
+};
+
+std::string_view name_of(PyObject* item) {
+    const Items items(item);
+    Py_ssize_t size = 0;
+    const char* name = items.size() ? PyUnicode_AsUTF8AndSize(items[0], &size) : nullptr;
+    if (name) return {name, static_cast<std::size_t>(size)};
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "_core.Program: wanted a step with a name");
+    throw PythonError{};
+}
+
+template <class... Out>
+void parse(PyObject* item, const char* format, Out... out) {
+    if (!PyArg_ParseTuple(item, format, out...)) throw PythonError{};
+}
+
+}  // namespace
+
+/// A step whose handles of the seam exist: those of forks and conditionals must before anything is captured.
+struct Recording::Step {
+    enum class Kind { Launch, Call, Copy, Fork, Conditional };
+
+    Kind kind;
+    std::vector<BoundObject*> bounds;
+    bool fuse = false;
+    Callback* callback = nullptr;
+    uint64_t dst = 0, src = 0, bytes = 0;
+    int32_t direction = 0;
+    eagle_fork fork = nullptr;
+    eagle_conditional conditional = nullptr;
+    std::vector<Steps> arms;
+    std::vector<uint64_t> streams;  ///< of the arms
+};
+
+Recording::Recording(std::shared_ptr<const Backend> backend, int device, PyObject* steps)
+    : backend_(std::move(backend)),
+      device_(device),
+      stream_(*backend_, &Symbols::stream_release),
+      graph_(*backend_, &Symbols::graph_release),
+      launcher_(*backend_, &Symbols::launcher_release) {
+    const Backend& seam = *backend_;
+    eagle_stream_desc stream_desc{};
+    stream_desc.struct_size = sizeof stream_desc;
+    stream_desc.device = device_;
+    seam.call(&Symbols::stream_create, &stream_desc, stream_.out());
+    uint64_t stream = 0;
+    seam.call(&Symbols::stream_ptr, stream_.get(), &stream);
+    const Steps prepared = prepare(steps, stream);
+
+    Owned<eagle_capturer> capturer(seam, &Symbols::capturer_release);
+    eagle_capturer_desc desc{};
+    desc.struct_size = sizeof desc;
+    desc.device = device_;
+    desc.stream = stream;
+    seam.call(&Symbols::capturer_create, &desc, capturer.out());
+    seam.call(&Symbols::capturer_begin, capturer.get());
+    record(prepared, stream);
+    Owned<eagle_captured> captured(seam, &Symbols::captured_release);
+    seam.call(&Symbols::capturer_end, capturer.get(), captured.out());
+    seam.call(&Symbols::graph_from_captured, captured.take(), graph_.out());
+    seam.call(&Symbols::graph_stream, graph_.get(), stream);
+    seam.call(&Symbols::graph_launcher, graph_.get(), launcher_.out());
+}
+
+Recording::~Recording() {
+    Py_XDECREF(type_);
+    Py_XDECREF(error_);
+    Py_XDECREF(trace_);
+}
+
+// ---- what is there before the capture begins
+
+Recording::Steps Recording::prepare(PyObject* steps, uint64_t stream) {
+    const Items items(steps);
+    Steps prepared;
+    for (Py_ssize_t i = 0; i < items.size(); ++i) prepared.push_back(prepare_step(items[i], stream));
+    return prepared;
+}
+
+Recording::Step Recording::prepare_step(PyObject* item, uint64_t stream) {
+    const std::string_view name = name_of(item);
+    if (name == "fork") return prepare_fork(item, stream);
+    if (name == "conditional") return prepare_conditional(item, stream);
+    Step step{};
+    const char* kind;
+    if (name == "launch") {
+        step.kind = Step::Kind::Launch;
+        PyObject* bounds;
+        int fuse;
+        parse(item, "sO!p", &kind, &PyTuple_Type, &bounds, &fuse);
+        step.fuse = fuse;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bounds); ++i) {
+            PyObject* bound = PyTuple_GET_ITEM(bounds, i);
+            if (!Py_IS_TYPE(bound, BoundType)) {
+                PyErr_SetString(PyExc_TypeError, "_core.Program: wanted what was bound");
+                throw PythonError{};
+            }
+            step.bounds.push_back(reinterpret_cast<BoundObject*>(bound));
+            bounds_.push_back(step.bounds.back());
+        }
+    } else if (name == "call") {
+        step.kind = Step::Kind::Call;
+        PyObject* function;
+        parse(item, "sO", &kind, &function);
+        callbacks_.push_back(std::make_unique<Callback>(Callback{function, this}));
+        step.callback = callbacks_.back().get();
+    } else if (name == "copy") {
+        step.kind = Step::Kind::Copy;
+        unsigned long long dst, src, bytes;
+        parse(item, "sKKKi", &kind, &dst, &src, &bytes, &step.direction);
+        step.dst = dst, step.src = src, step.bytes = bytes;
+    } else {
+        PyErr_Format(PyExc_ValueError, "_core.Program: no step is called %R", Items(item)[0]);
+        throw PythonError{};
+    }
+    return step;
+}
+
+Recording::Step Recording::prepare_fork(PyObject* item, uint64_t stream) {
+    Step step{};
+    step.kind = Step::Kind::Fork;
+    const char* kind;
+    PyObject* branches;
+    parse(item, "sO!", &kind, &PyTuple_Type, &branches);
+    eagle_fork_desc desc{};
+    desc.struct_size = sizeof desc;
+    desc.device = device_;
+    desc.origin = stream;
+    desc.branch_count = static_cast<uint64_t>(PyTuple_GET_SIZE(branches));
+    forks_.push_back(std::make_unique<Owned<eagle_fork>>(*backend_, &Symbols::fork_release));
+    backend_->call(&Symbols::fork_create, &desc, forks_.back()->out());
+    step.fork = forks_.back()->get();
+    for (uint64_t i = 0; i < desc.branch_count; ++i) {
+        uint64_t branch = 0;
+        backend_->call(&Symbols::fork_branch, step.fork, i, &branch);
+        step.streams.push_back(branch);
+        step.arms.push_back(prepare(PyTuple_GET_ITEM(branches, static_cast<Py_ssize_t>(i)), branch));
+    }
+    return step;
+}
+
+Recording::Step Recording::prepare_conditional(PyObject* item, uint64_t stream) {
+    Step step{};
+    step.kind = Step::Kind::Conditional;
+    const char* name;
+    PyObject* arms;
+    unsigned kind, cap;
+    int negate;
+    unsigned long long count, baseline, counter, limit, brk;
+    parse(item, "sIO!KKpKIKK", &name, &kind, &PyTuple_Type, &arms, &count, &baseline, &negate, &counter, &cap, &limit,
+          &brk);
+    eagle_conditional_desc desc{};
+    desc.struct_size = sizeof desc;
+    desc.device = device_;
+    desc.loop_cap = cap;
+    desc.origin = stream;
+    desc.count_ptr = count;
+    desc.baseline_ptr = baseline;
+    desc.counter_ptr = counter;
+    desc.kind = kind;
+    desc.arms = static_cast<uint32_t>(PyTuple_GET_SIZE(arms));
+    desc.negate = static_cast<uint32_t>(negate);
+    desc.brk_ptr = brk;
+    desc.limit_ptr = limit;
+    conditionals_.push_back(std::make_unique<Owned<eagle_conditional>>(*backend_, &Symbols::conditional_release));
+    backend_->call(&Symbols::conditional_create, &desc, conditionals_.back()->out());
+    step.conditional = conditionals_.back()->get();
+    for (uint32_t i = 0; i < desc.arms; ++i) {
+        uint64_t arm = 0;
+        if (i == 0)
+            backend_->call(&Symbols::conditional_body_stream, step.conditional, &arm);
+        else
+            backend_->call(&Symbols::conditional_arm_stream, step.conditional, uint64_t{i}, &arm);
+        step.streams.push_back(arm);
+        step.arms.push_back(prepare(PyTuple_GET_ITEM(arms, static_cast<Py_ssize_t>(i)), arm));
+    }
+    return step;
+}
+
+// ---- the capture
+
+void Recording::record(const Steps& steps, uint64_t stream) {
+    const Backend& seam = *backend_;
+    for (const Step& step : steps) {
+        switch (step.kind) {
+            case Step::Kind::Launch: {
+                const bool fuse = step.fuse && step.bounds.size() > 1 && seam.fn.capture_fuse;
+                if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{1});
+                for (const BoundObject* bound : step.bounds) record(bound, stream);
+                if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{0});
+                break;
+            }
+            case Step::Kind::Call:
+                seam.call(
+                    &Symbols::host_call, stream,
+                    [](void* callback) -> int32_t {
+                        auto* self = static_cast<Callback*>(callback);
+                        return self->recording->run(*self);
+                    },
+                    static_cast<void*>(step.callback));
+                break;
+            case Step::Kind::Copy:
+                seam.call(&Symbols::memcpy, step.dst, step.src, step.bytes, step.direction, stream);
+                break;
+            case Step::Kind::Fork:
+                seam.call(&Symbols::fork_fork, step.fork);
+                for (std::size_t i = 0; i < step.arms.size(); ++i) record(step.arms[i], step.streams[i]);
+                seam.call(&Symbols::fork_join, step.fork);
+                break;
+            case Step::Kind::Conditional: {
+                uint64_t body = 0;
+                seam.call(&Symbols::conditional_begin, step.conditional, &body);
+                for (std::size_t i = 0; i < step.arms.size(); ++i) record(step.arms[i], step.streams[i]);
+                seam.call(&Symbols::conditional_end, step.conditional);
+                break;
+            }
+        }
+    }
+}
+
+void Recording::record(const BoundObject* bound, uint64_t stream) {
+    for (const auto& stage : *bound->stages) {
+        for (const Kept& plane : stage->clears)
+            backend_->call(&Symbols::memset_device, reinterpret_cast<uint64_t>(plane.data), plane.bytes(), stream);
+        const bool whole = launch_is_all(stage->kernel);
+        const auto call = [&](eagle_void_callback function) {
+            backend_->call(&Symbols::host_call, stream, function, static_cast<void*>(stage.get()));
+        };
+        if (!whole) call([](void* stage) -> int32_t { return static_cast<Stage*>(stage)->block.begin(), 0; });
+        backend_->check(launch_on(stage->kernel, stage->block.params(), stage->block.n(), *bound->cut, stream));
+        if (!whole) call([](void* stage) -> int32_t { return static_cast<Stage*>(stage)->block.finish(); });
+    }
+}
+
+// ---- replays
+
+int32_t Recording::run(Callback& callback) {
+    return outliving([&]() -> int32_t {
+        const PyGILState_STATE state = PyGILState_Ensure();
+        PyObject* result = PyObject_CallNoArgs(callback.function);
+        Py_XDECREF(result);
+        if (!result) PyErr_Fetch(&type_, &error_, &trace_);
+        PyGILState_Release(state);
+        return result ? 0 : 1;
+    });
+}
+
+eagle_status Recording::replay() const {
+    const eagle_status status = backend_->fn.launcher_launch(launcher_.get());
+    return status == EAGLE_OK ? backend_->fn.launcher_synchronize(launcher_.get()) : status;
+}
+
+void Recording::raise(eagle_status status) {
+    if (type_) {
+        PyErr_Restore(std::exchange(type_, nullptr), std::exchange(error_, nullptr), std::exchange(trace_, nullptr));
+        return;
+    }
+    backend_->check(status);
+}
+
+std::size_t Recording::kernels() const {
+    int64_t count = 0;
+    backend_->call(&Symbols::launcher_kernel_node_count, launcher_.get(), &count);
+    return static_cast<std::size_t>(count);
+}
+
+}  // namespace eagle::core

@@ -1,0 +1,102 @@
+// A program of steps, recorded through the capture groups of the seam.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "bound.h"
+#include "loader.h"
+
+namespace eagle::core {
+
+/// Something of the seam that is released with its owner.
+template <class Handle>
+class Owned {
+public:
+    using Release = void (*Symbols::*)(Handle);
+
+    Owned(const Backend& seam, Release release) : seam_(seam), release_(release) {}
+    ~Owned() { reset(); }
+    Owned(const Owned&) = delete;
+    Owned& operator=(const Owned&) = delete;
+
+    Handle* out() {
+        reset();
+        return &handle_;
+    }
+    Handle get() const { return handle_; }
+    /// For a call that consumes it.
+    Handle take() { return std::exchange(handle_, nullptr); }
+
+private:
+    void reset() {
+        if (Handle handle = take()) (seam_.fn.*release_)(handle);
+    }
+
+    const Backend& seam_;
+    const Release release_;
+    Handle handle_ = nullptr;
+};
+
+/// A function of Python as a step. What it raises ends the replay, and is raised by who asked for that.
+struct Callback {
+    PyObject* function;  // borrowed: the program holds it
+    class Recording* recording;
+};
+
+/// Steps of a program, as tuples of Python; recorded once, replayed as a whole.
+///
+///     ("launch", (bound, ...), fuse)          kernels; `fuse`: each touches nothing but the cells of its own sample
+///     ("call", function)
+///     ("copy", dst, src, bytes, direction)
+///     ("fork", (steps, ...))
+///     ("conditional", kind, (steps, ...), count, baseline, negate, counter, cap, limit, brk)     addresses, 0: none
+class Recording {
+public:
+    /// Throws Error; where an exception of Python is set, PythonError.
+    Recording(std::shared_ptr<const Backend> backend, int device, PyObject* steps);
+    ~Recording();
+    Recording(const Recording&) = delete;
+
+    /// One replay. With the GIL where `has_calls()`, else without. false: an exception is set, or will be by raise().
+    eagle_status replay() const;
+    /// What a failed replay() raises. GIL held.
+    void raise(eagle_status status);
+    bool has_calls() const { return !callbacks_.empty(); }
+    const std::vector<BoundObject*>& bounds() const { return bounds_; }
+    int32_t run(Callback& callback);
+    std::size_t kernels() const;
+
+private:
+    struct Step;
+    using Steps = std::vector<Step>;
+
+    Steps prepare(PyObject* steps, uint64_t stream);
+    Step prepare_step(PyObject* item, uint64_t stream);
+    Step prepare_fork(PyObject* item, uint64_t stream);
+    Step prepare_conditional(PyObject* item, uint64_t stream);
+    void record(const Steps& steps, uint64_t stream);
+    void record(const BoundObject* bound, uint64_t stream);
+
+    const std::shared_ptr<const Backend> backend_;
+    const int32_t device_;
+    Owned<eagle_stream> stream_;
+    std::vector<std::unique_ptr<Owned<eagle_fork>>> forks_;
+    std::vector<std::unique_ptr<Owned<eagle_conditional>>> conditionals_;
+    Owned<eagle_graph> graph_;
+    Owned<eagle_launcher> launcher_;
+    std::vector<BoundObject*> bounds_;  // borrowed: the program holds them
+    std::vector<std::unique_ptr<Callback>> callbacks_;
+    PyObject *type_ = nullptr, *error_ = nullptr, *trace_ = nullptr;  // what a callback raised
+};
+
+/// An exception of Python is set.
+struct PythonError {};
+
+}  // namespace eagle::core
