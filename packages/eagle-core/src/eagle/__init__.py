@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # what _LAZY says, for type checkers
     from eagle.compose import GraphComposer
     from eagle.exec import num_threads, set_num_threads
     from eagle.interop import detect, origin_adapter, to_cupy
-    from eagle.nodes import RepeatWhile, SkipGuard, Skippable, opaque, repeat_while, skippable
+    from eagle.nodes import RepeatWhile, SkipGuard, Skippable, opaque, reduce, repeat_while, skippable
     from eagle.pipeline import GraphPipeline
     from eagle.plan import AutoPlan, BoundPlan, Plan, samples_first, samples_last
     from eagle.plan import auto as deploy
@@ -57,9 +57,9 @@ __all__ = ["ActiveSet", "ArgumentError", "AutoPlan", "BackendUnavailable", "Boun
            "NonToggleableMemberError", "OutOfBounds", "PerformanceWarning", "Plan", "RepeatWhile", "RunReport",
            "Runner", "SimResult", "Simulation", "SkipGuard", "Skippable", "UnknownMemberError", "abi", "backends",
            "compaction_body", "copy", "deploy", "detect", "device_props", "dtypes", "exec", "interop", "load_bundle",
-           "nodes", "num_threads", "opaque", "origin_adapter", "pinned", "plan", "registry", "repeat_while", "roles",
-           "run_until_done", "samples_first", "samples_last", "set_num_threads", "sidecar", "simulate", "simulation",
-           "skippable", "stepping", "to_cupy", "until_done"]
+           "nodes", "num_threads", "opaque", "origin_adapter", "pinned", "plan", "reduce", "registry", "repeat_while",
+           "roles", "run_until_done", "samples_first", "samples_last", "set_num_threads", "sidecar", "simulate",
+           "simulation", "skippable", "stepping", "to_cupy", "until_done"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -101,6 +101,7 @@ _LAZY = {
     "origin_adapter": "eagle.interop",
     "pinned": "eagle.transfer",
     "plan": "eagle.plan",
+    "reduce": "eagle.nodes",
     "registry": "eagle.registry",
     "repeat_while": "eagle.nodes",
     "roles": "eagle.roles",
