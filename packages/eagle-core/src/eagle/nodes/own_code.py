@@ -101,7 +101,7 @@ def _graph_of(owner: Any) -> int:
         ask = getattr(owner, "raw_cuda_graph", None)
         handle: Any = ask() if callable(ask) else getattr(owner, "graph", None)
         handle = getattr(handle, "value", handle)  # ctypes.c_void_p
-        return 0 if isinstance(handle, bool) else operator.index(handle)
+        return 0 if isinstance(handle, bool) else max(operator.index(handle), 0)
     except Exception:  # noqa: BLE001  a framework says in its own way that there is none
         return 0
 

@@ -28,6 +28,11 @@ ELEMENTS = ("float32", "float64", "int32", "int64", "bool")
 FLOATS, NUMBERS, BOOLS = ELEMENTS[:2], ELEMENTS[:4], ELEMENTS[4:]
 POLICIES = ("auto", "compensated", "ordered")
 
+WRITABLE = Requirements(writable=True)
+IN_ORDER = {dtype: Requirements(contiguous=True, alignment=np.dtype(dtype).itemsize) for dtype in ELEMENTS}
+
+ARGUMENTS = 5  # of a host entry, as HostReduction.h lists them
+
 Block = np.ndarray[Any, np.dtype[np.uint64]]
 
 
@@ -47,16 +52,16 @@ class Reduction:
     samples: int
     held: list[Block] = field(default_factory=list)
 
-    def arguments(self) -> Block:
-        """The addresses of the entry's arguments, and behind them what no array of the caller's holds. One launch at a
-        time uses such a block."""
-        count = 5
-        block = np.zeros(count + 1 + -(-self.memory // 8), np.uint64)
-        own = block.ctypes.data + 8 * count
+    def arguments(self) -> tuple[Block, int]:
+        """The addresses of the entry's arguments, with memory of its own behind them, and where they are. One launch at
+        a time uses such a block."""
+        block = np.zeros(ARGUMENTS + 1 + -(-self.memory // 8), np.uint64)
+        address: int = block.ctypes.data
+        own = address + 8 * ARGUMENTS
         comp = self.views.get("comp")
-        block[:count] = (self.views["x"].ptr, 0 if comp is None else comp.ptr, self.views["out"].ptr, own, own + 8)
-        block[count] = self.rows
-        return block
+        block[:ARGUMENTS + 1] = (self.views["x"].ptr, 0 if comp is None else comp.ptr, self.views["out"].ptr, own,
+                                 own + 8, self.rows)
+        return block, address
 
 
 def reduce(x: Any, out: Any, *, op: str = "sum", comp: Any = None, policy: str = "compensated",
@@ -82,11 +87,8 @@ def reduce(x: Any, out: Any, *, op: str = "sum", comp: Any = None, policy: str =
     _check_dtypes(op, views)
     rows, columns = _shape(views)
     for name, view in views.items():
-        needs = Requirements(contiguous=True, alignment=view.nbytes // max(1, _elements(view)), writable=name == "out")
-        if clauses := view.refusals(needs):
-            fix = "pass an array that may be written" if view.refusals(WRITABLE) and name == "out" else (
-                "pass a contiguous array, as numpy.ascontiguousarray makes one")
-            raise BufferRefused(f"{DOOR}: {name}: {view.producer}: {'; '.join(clauses)}; {fix}")
+        _require(name, view, IN_ORDER[view.dtype], "pass a contiguous array, as numpy.ascontiguousarray makes one")
+    _require("out", views["out"], WRITABLE, "pass an array that may be written")
     _refuse_followed(out)
     for name, view in views.items():
         if name != "out" and _overlap(view, views["out"]):
@@ -98,11 +100,9 @@ def reduce(x: Any, out: Any, *, op: str = "sum", comp: Any = None, policy: str =
                                     rows if columns == 1 else columns))
 
 
-WRITABLE = Requirements(writable=True)
-
-
-def _elements(view: BufferView) -> int:
-    return int(np.prod(view.shape, dtype=np.int64))
+def _require(name: str, view: BufferView, wanted: Requirements, fix: str) -> None:
+    if clauses := view.refusals(wanted):
+        raise BufferRefused(f"{DOOR}: {name}: {view.producer}: {'; '.join(clauses)}; {fix}")
 
 
 def _check_dtypes(op: str, views: dict[str, BufferView]) -> None:
@@ -195,8 +195,8 @@ def _check(node: Node) -> None:
 
 def _on_team(node: Node, ctx: object) -> Callable[[], object]:
     made: Reduction = node.payload
-    block = made.arguments()
-    launch = partial(backends.host().run_device, made.entry, block.ctypes.data, 5, 0, made.samples, made.samples,
+    block, address = made.arguments()
+    launch = partial(backends.host().run_device, made.entry, address, ARGUMENTS, 0, made.samples, made.samples,
                      made.grain)
 
     def work(block: Block = block) -> None:  # which keeps it alive
@@ -207,9 +207,9 @@ def _on_team(node: Node, ctx: object) -> Callable[[], object]:
 
 def _native(node: Node, ctx: object) -> tuple[int, tuple[int, ...], tuple[tuple[int, int, int], ...]]:
     made: Reduction = node.payload
-    block = made.arguments()
+    block, _ = made.arguments()
     made.held.append(block)  # a graph has addresses only, and each its own block
-    return made.entry, tuple(block[:5].tolist()), ((0, made.samples, made.samples),)
+    return made.entry, tuple(block[:ARGUMENTS].tolist()), ((0, made.samples, made.samples),)
 
 
 def _reads(node: Node) -> tuple[Plane, ...]:
