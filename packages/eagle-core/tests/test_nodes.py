@@ -264,7 +264,7 @@ def test_a_child(owner: Any) -> None:
     assert node.reads == (("x", x, "per_sample"),) and node.writes == (("out0", y, "out"),)
     assert node.payload.owner is owner and node.payload.handle == 71
     assert (child(owner).label, child(owner).reads, child(owner).writes) == ("child", (), ())
-    assert get_node_kind("child").tier == "capture"
+    assert get_node_kind("child").tier == "capture" and eagle.graph.child is child
     with pytest.raises(ValueError, match=r"^eagle\.graph\.child: node 'model': found a captured graph on the host, "
                                          r"wanted a graph on a GPU; call the model in an eagle\.opaque node"):
         node()
@@ -281,8 +281,8 @@ def test_a_child_that_was_captured_again() -> None:
         check(node)
         for handle in changes:
             setattr(owner, attribute, handle)
-            with pytest.raises(RuntimeError, match=r"^eagle\.graph\.child: node 'model': found a graph that was reset or "
-                                                   "captured again, .*; make a new node and build anew"):
+            with pytest.raises(RuntimeError, match=r"^eagle\.graph\.child: node 'model': found a graph that was reset "
+                                                   "or captured again, .*; make a new node and build anew"):
                 check(node)
             with pytest.raises(RuntimeError, match="captured again"):
                 node()

@@ -111,8 +111,8 @@ def _check_dtypes(op: str, views: dict[str, BufferView]) -> None:
         raise TypeError(refusal(DOOR, "x", x.dtype, f"one of {list(takes)}, which op={op!r} takes",
                                 "convert it first"))
     if "comp" in views and (op != "sum" or x.dtype not in FLOATS):
-        raise TypeError(refusal(DOOR, "comp", f"companions of op={op!r} of {x.dtype}", f"a sum of {' or '.join(FLOATS)}",
-                                "leave comp= out"))
+        raise TypeError(refusal(DOOR, "comp", f"companions of op={op!r} of {x.dtype}",
+                                f"a sum of {' or '.join(FLOATS)}", "leave comp= out"))
     for name, view in views.items():
         if view.dtype != x.dtype:
             raise TypeError(refusal(DOOR, name, view.dtype, f"{x.dtype}, the dtype of x", "convert one of them"))
