@@ -2,6 +2,7 @@
 #include "eagle/reduce/Canonical.h"
 
 #include "bindings.h"
+#include "eagle/reduce/HostReduction.h"
 #include "numpy_api.h"
 
 namespace eagle::core {
@@ -71,8 +72,27 @@ PyObject* canonical(PyObject*, PyObject* args) {
     return PyArray_TYPE(x) == NPY_FLOAT ? reduced<float>(known, x, comp) : reduced<double>(known, x, comp);
 }
 
+PyObject* reduction(PyObject*, PyObject* args) {
+    int fold, element;
+    long long rows, columns;
+    if (!PyArg_ParseTuple(args, "iiLL:reduction", &fold, &element, &rows, &columns)) return nullptr;
+    const auto within = [](int value, auto last) { return value >= 0 && value <= static_cast<int>(last); };
+    reduce::HostReduction made{};
+    if (within(fold, reduce::Fold::Min) && within(element, reduce::Element::Bool) && rows > 0 && columns > 0)
+        made = reduce::hostReduction(static_cast<reduce::Fold>(fold), static_cast<reduce::Element>(element), rows,
+                                     columns);
+    if (!made.entry)
+        return PyErr_Format(PyExc_ValueError, "_core.reduction: found fold %d of element %d, %lld rows of %lld columns",
+                            fold, element, rows, columns);
+    return Py_BuildValue("KLL", static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(made.entry)),
+                         static_cast<long long>(made.memory), static_cast<long long>(made.grain));
+}
+
 PyMethodDef functions[] = {
     {"canonical", canonical, METH_VARARGS, "The canonical sum, max or min (op 0, 1, 2) of a float array of (n,)."},
+    {"reduction", reduction, METH_VARARGS,
+     "(host entry, bytes of its memory, grain) of a fold (sum, max, all, min) of an element (float32, float64, int32, "
+     "int64, bool): 0, 1, ..., and rows and columns; HostReduction.h says more."},
     {nullptr, nullptr, 0, nullptr},
 };
 

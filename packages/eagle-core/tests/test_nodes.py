@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
@@ -12,8 +13,8 @@ import pytest
 from producers import Producer
 
 import eagle
-from eagle import BufferRefused, opaque
-from eagle.nodes import Node, NodeKind, Plane, get_node_kind, register_built_in, register_node_kind
+from eagle import BackendUnavailable, BufferRefused, opaque
+from eagle.nodes import Node, NodeKind, Plane, child, get_node_kind, register_built_in, register_node_kind
 from eagle.nodes import node as kinds
 
 
@@ -226,3 +227,81 @@ def test_grad_is_a_bool() -> None:
     with pytest.raises(TypeError, match=r"^eagle\.nodes\.Node: grad: found 1, wanted True or False"):
         Node("copy", None, None, 1)  # type: ignore[arg-type]
     assert eagle.copy(X, into=np.ones(2)).grad is True
+
+
+# ---- graphs that frameworks captured ---------------------------------------------------------------------------------
+
+
+class TorchGraph:
+    """As torch.cuda.CUDAGraph: no graph before a capture and after a reset."""
+
+    handle = 0
+
+    def raw_cuda_graph(self) -> int:
+        if not self.handle:
+            raise RuntimeError("You cannot access the raw cudaGraph_t instance unless CUDAGraph was captured")
+        return self.handle
+
+
+class WarpGraph:
+    """As warp.Graph."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+
+
+def torch_graph(handle: int) -> TorchGraph:
+    made = TorchGraph()
+    made.handle = handle
+    return made
+
+
+@pytest.mark.parametrize("owner", [torch_graph(71), WarpGraph(71), WarpGraph(ctypes.c_void_p(71))])
+def test_a_child(owner: Any) -> None:
+    x, y = np.zeros(2), np.zeros(3)
+    node = child(owner, reads={"x": x}, writes=[y], name="model")
+    assert isinstance(node, Node) and (node.kind, node.label, node.grad) == ("child", "model", True)
+    assert node.reads == (("x", x, "per_sample"),) and node.writes == (("out0", y, "out"),)
+    assert node.payload.owner is owner and node.payload.handle == 71
+    assert (child(owner).label, child(owner).reads, child(owner).writes) == ("child", (), ())
+    assert get_node_kind("child").tier == "capture" and eagle.graph.child is child
+    with pytest.raises(ValueError, match=r"^eagle\.graph\.child: node 'model': found a captured graph on the host, "
+                                         r"wanted a graph on a GPU; call the model in an eagle\.opaque node"):
+        node()
+    on_gpu = get_node_kind("child").lower_gpu
+    assert on_gpu is not None
+    with pytest.raises(BackendUnavailable, match="node 'model': found a captured graph, wanted a version that"):
+        on_gpu(node, None)
+
+
+def test_a_child_that_was_captured_again() -> None:
+    for owner, attribute, changes in ((torch_graph(71), "handle", (72, 0)), (WarpGraph(71), "graph", (72, None))):
+        node, check = child(owner, name="model"), get_node_kind("child").check
+        assert check is not None
+        check(node)
+        for handle in changes:
+            setattr(owner, attribute, handle)
+            with pytest.raises(RuntimeError, match=r"^eagle\.graph\.child: node 'model': found a graph that was reset "
+                                                   "or captured again, .*; make a new node and build anew"):
+                check(node)
+            with pytest.raises(RuntimeError, match="captured again"):
+                node()
+        setattr(owner, attribute, 71)
+        check(node)
+
+
+@pytest.mark.parametrize(("given", "raised", "text"), [
+    ({"owner": 71}, TypeError, "owner: found 71, a int, that holds no graph, wanted a torch.cuda.CUDAGraph captured "
+                               "with keep_graph=True, or a warp.Graph"),
+    ({"owner": None}, TypeError, "owner: found None"), ({"owner": TorchGraph()}, TypeError, "owner: found <"),
+    ({"owner": WarpGraph(None)}, TypeError, "owner: found <"), ({"owner": WarpGraph(0)}, TypeError, "owner: found <"),
+    ({"owner": WarpGraph(ctypes.c_void_p())}, TypeError, "owner: "), ({"owner": WarpGraph("g")}, TypeError, "owner: "),
+    ({"owner": WarpGraph(True)}, TypeError, "owner: "), ({"owner": WarpGraph(-1)}, TypeError, "owner: "),
+    ({"reads": X}, TypeError, "reads: found array"), ({"writes": {"y": 2.0}}, TypeError, "writes, 'y': found 2.0"),
+    ({"writes": [READ_ONLY]}, BufferRefused, "writes, 'out0': found a read-only array"),
+    ({"name": 3}, TypeError, "name: found 3, wanted a text or None"),
+])
+def test_what_is_no_child(given: dict[str, Any], raised: type[Exception], text: str) -> None:
+    call: Callable[..., Node] = child
+    with pytest.raises(raised, match=rf"^eagle\.graph\.child: {text}"):
+        call(given.pop("owner", WarpGraph(71)), **given)

@@ -26,12 +26,12 @@ from eagle.errors import (
 )
 
 if TYPE_CHECKING:  # what _LAZY says, for type checkers
-    from eagle import abi, backends, dtypes, exec, interop, nodes, plan, registry, roles, sidecar, stepping
+    from eagle import abi, backends, dtypes, exec, graph, interop, nodes, plan, registry, roles, sidecar, stepping
     from eagle.backends import device_props
     from eagle.compose import GraphComposer
     from eagle.exec import num_threads, set_num_threads
     from eagle.interop import detect, origin_adapter, to_cupy
-    from eagle.nodes import RepeatWhile, SkipGuard, Skippable, opaque, repeat_while, skippable
+    from eagle.nodes import RepeatWhile, SkipGuard, Skippable, opaque, reduce, repeat_while, skippable
     from eagle.pipeline import GraphPipeline
     from eagle.plan import AutoPlan, BoundPlan, Plan, samples_first, samples_last
     from eagle.plan import auto as deploy
@@ -56,10 +56,10 @@ __all__ = ["ActiveSet", "ArgumentError", "AutoPlan", "BackendUnavailable", "Boun
            "FINISHED_PLANE", "FUSED_STEPS_PLANE", "GraphComposer", "GraphPipeline", "LayoutError", "LayoutWarning",
            "NonToggleableMemberError", "OutOfBounds", "PerformanceWarning", "Plan", "RepeatWhile", "RunReport",
            "Runner", "SimResult", "Simulation", "SkipGuard", "Skippable", "UnknownMemberError", "abi", "backends",
-           "compaction_body", "copy", "deploy", "detect", "device_props", "dtypes", "exec", "interop", "load_bundle",
-           "nodes", "num_threads", "opaque", "origin_adapter", "pinned", "plan", "registry", "repeat_while", "roles",
-           "run_until_done", "samples_first", "samples_last", "set_num_threads", "sidecar", "simulate", "simulation",
-           "skippable", "stepping", "to_cupy", "until_done"]
+           "compaction_body", "copy", "deploy", "detect", "device_props", "dtypes", "exec", "graph", "interop",
+           "load_bundle", "nodes", "num_threads", "opaque", "origin_adapter", "pinned", "plan", "reduce", "registry",
+           "repeat_while", "roles", "run_until_done", "samples_first", "samples_last", "set_num_threads", "sidecar",
+           "simulate", "simulation", "skippable", "stepping", "to_cupy", "until_done"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -93,6 +93,7 @@ _LAZY = {
     "device_props": "eagle.backends",
     "dtypes": "eagle.dtypes",
     "exec": "eagle.exec",
+    "graph": "eagle.graph",
     "interop": "eagle.interop",
     "load_bundle": "eagle.registry",
     "nodes": "eagle.nodes",
@@ -101,6 +102,7 @@ _LAZY = {
     "origin_adapter": "eagle.interop",
     "pinned": "eagle.transfer",
     "plan": "eagle.plan",
+    "reduce": "eagle.nodes",
     "registry": "eagle.registry",
     "repeat_while": "eagle.nodes",
     "roles": "eagle.roles",

@@ -16,7 +16,9 @@ from eagle.nodes.node import (
     register_built_in,
     register_node_kind,
 )
-from eagle.nodes.own_code import opaque
+from eagle.nodes.own_code import child, opaque
+from eagle.nodes.reduction import reduce
 
 __all__ = ["Node", "NodeKind", "Plane", "READ", "RepeatWhile", "SkipGuard", "Skippable", "WRITTEN", "check_name",
-           "get_node_kind", "opaque", "register_built_in", "register_node_kind", "repeat_while", "skippable"]
+           "child", "get_node_kind", "opaque", "reduce", "register_built_in", "register_node_kind", "repeat_while",
+           "skippable"]

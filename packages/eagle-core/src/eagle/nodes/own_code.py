@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``opaque``: the caller's own code as a node, which says what it touches."""
+"""``opaque``: the caller's own code as a node, which says what it touches; ``child``: a graph a framework captured."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from eagle.errors import BufferRefused, refusal, shown
+from eagle.errors import BackendUnavailable, BufferRefused, refusal, shown
 from eagle.interop.streams import stream_handle
 from eagle.nodes.node import READ, WRITTEN, Node, NodeKind, Plane, check_grad, check_name, register_built_in
 
-__all__ = ["OwnCode", "opaque"]
+__all__ = ["Captured", "OwnCode", "child", "opaque"]
 
-DOOR = "eagle.opaque"
+DOOR, CHILD = "eagle.opaque", "eagle.graph.child"
 
 Declared = Mapping[str, Any] | Sequence[Any]
 
@@ -59,29 +60,75 @@ def opaque(fn: Callable[[], object], *, reads: Declared = (), writes: Declared =
     if eager and stream is not None:
         raise ValueError(refusal(DOOR, "stream", "a stream beside eager=True", "one of the two",
                                  "leave one of them out"))
-    read, written = _planes("reads", "in", reads, READ), _planes("writes", "out", writes, WRITTEN)
-    for plane in written:
-        if isinstance(plane.array, np.ndarray) and not plane.array.flags.writeable:
-            raise BufferRefused(refusal(DOOR, f"writes, {plane.name!r}", "a read-only array", "one that may be written",
-                                        "pass a writable array, or declare it in reads="))
+    read, written = _declared(DOOR, reads, writes)
     if stream is not None:
         return Node("opaque_stream", OwnCode(fn, read, written, stream_handle(DOOR, stream), stream), name, grad)
     return Node("opaque_host" if eager else "opaque", OwnCode(fn, read, written), name, grad)
 
 
-def _planes(argument: str, prefix: str, given: Any, role: str) -> tuple[Plane, ...]:
+@dataclass(frozen=True, eq=False)
+class Captured:
+    """What a node of kind child knows: who holds the graph, and its handle when the node was made."""
+
+    owner: Any
+    handle: int
+    reads: tuple[Plane, ...]
+    writes: tuple[Plane, ...]
+
+
+def child(owner: Any, *, reads: Declared = (), writes: Declared = (), name: str | None = None) -> Node:
+    """A node that runs a graph some framework captured on a GPU: a torch.cuda.CUDAGraph made with keep_graph=True, or a
+    warp.Graph. The node keeps `owner` alive.
+
+    `reads` and `writes` are as :func:`opaque` takes them. A launch after owner.reset() or a new capture raises
+    RuntimeError; the host runs no such graph, and a call there is a ValueError.
+
+    Raises TypeError for an owner that holds no graph, for what is no array and no name; BufferRefused for a read-only
+    array in `writes`.
+    """
+    handle = _graph_of(owner)
+    if not handle:
+        raise TypeError(refusal(CHILD, "owner", f"{_kind_of(owner)}, that holds no graph",
+                                "a torch.cuda.CUDAGraph captured with keep_graph=True, or a warp.Graph",
+                                "pass the object that holds the captured graph"))
+    check_name(CHILD, name)
+    return Node("child", Captured(owner, handle, *_declared(CHILD, reads, writes)), name)
+
+
+def _graph_of(owner: Any) -> int:
+    """The handle of the graph an object holds now; 0 for none."""
+    try:
+        ask = getattr(owner, "raw_cuda_graph", None)
+        handle: Any = ask() if callable(ask) else getattr(owner, "graph", None)
+        handle = getattr(handle, "value", handle)  # ctypes.c_void_p
+        return 0 if isinstance(handle, bool) else max(operator.index(handle), 0)
+    except Exception:  # noqa: BLE001  a framework says in its own way that there is none
+        return 0
+
+
+def _declared(door: str, reads: Declared, writes: Declared) -> tuple[tuple[Plane, ...], tuple[Plane, ...]]:
+    """The planes read and written. Raises BufferRefused for a read-only array that is written."""
+    read, written = _planes(door, "reads", "in", reads, READ), _planes(door, "writes", "out", writes, WRITTEN)
+    for plane in written:
+        if isinstance(plane.array, np.ndarray) and not plane.array.flags.writeable:
+            raise BufferRefused(refusal(door, f"writes, {plane.name!r}", "a read-only array", "one that may be written",
+                                        "pass a writable array, or declare it in reads="))
+    return read, written
+
+
+def _planes(door: str, argument: str, prefix: str, given: Any, role: str) -> tuple[Plane, ...]:
     if isinstance(given, Mapping):
         named = list(given.items())
     elif isinstance(given, list | tuple):
         named = [(f"{prefix}{i}", array) for i, array in enumerate(given)]
     else:
-        raise TypeError(refusal(DOOR, argument, _kind_of(given), "{name: array}, or a list or tuple of arrays",
+        raise TypeError(refusal(door, argument, _kind_of(given), "{name: array}, or a list or tuple of arrays",
                                 f"pass {argument}=[x] for one array"))
     for name, array in named:
         if not isinstance(name, str):
-            raise TypeError(refusal(DOOR, argument, f"the name {shown(name)}", "texts", "pass {str(name): array}"))
+            raise TypeError(refusal(door, argument, f"the name {shown(name)}", "texts", "pass {str(name): array}"))
         if isinstance(array, type) or not hasattr(array, "shape"):
-            raise TypeError(refusal(DOOR, f"{argument}, {name!r}", _kind_of(array), "an array",
+            raise TypeError(refusal(door, f"{argument}, {name!r}", _kind_of(array), "an array",
                                     "declare the arrays that the code touches; numbers need no declaration"))
     return tuple(Plane(name, array, role) for name, array in named)
 
@@ -98,3 +145,24 @@ def _code(node: Node, ctx: object) -> Callable[[], object]:
 for _kind, _tier in (("opaque", "capture"), ("opaque_stream", "stream"), ("opaque_host", "host")):
     register_built_in(NodeKind(_kind, reads=lambda node: node.payload.reads, writes=lambda node: node.payload.writes,
                                lower_gpu=_code, lower_cpu=_code, tier=_tier))
+
+
+def _check_child(node: Node) -> None:
+    """Refuse a graph that is not the one the node was made of."""
+    if _graph_of(node.payload.owner) != node.payload.handle:
+        raise RuntimeError(refusal(CHILD, f"node {node.label!r}", "a graph that was reset or captured again",
+                                   "the graph the node was made of", "make a new node and build anew"))
+
+
+def _no_host(node: Node, ctx: object) -> NoReturn:
+    raise ValueError(refusal(CHILD, f"node {node.label!r}", "a captured graph on the host", "a graph on a GPU",
+                             "call the model in an eagle.opaque node"))
+
+
+def _no_device(node: Node, ctx: object) -> NoReturn:
+    raise BackendUnavailable(refusal(CHILD, f"node {node.label!r}", "a captured graph", "a version that launches on "
+                                     "devices", "call the model in an eagle.opaque node"))
+
+
+register_built_in(NodeKind("child", reads=lambda node: node.payload.reads, writes=lambda node: node.payload.writes,
+                           lower_gpu=_no_device, lower_cpu=_no_host, check=_check_child))
