@@ -192,7 +192,7 @@ class RepeatWhile:
     parts: tuple[Part, ...] = field(init=False, repr=False)
     cap: int = field(init=False, repr=False)
     iteration_index: np.ndarray[Any, np.dtype[np.uint32]] = field(init=False, repr=False)
-    _ran: np.ndarray[Any, np.dtype[np.uint32]] = field(init=False, repr=False)
+    counter: np.ndarray[Any, np.dtype[np.uint32]] = field(init=False, repr=False)  #: iterations left, and those done
     _limit: Any = field(init=False, repr=False)  # the arrays, of numpy where they are in host memory
     _brk: Any = field(init=False, repr=False)
 
@@ -212,34 +212,34 @@ class RepeatWhile:
         if self.guard is None and self.limit is None and self.brk is None:
             raise ValueError(refusal(REPEAT_WHILE, "guard", "nothing that ends the loop", "a guard, limit= or brk=",
                                      "use range() for a fixed number of iterations"))
-        ran = np.zeros(1, np.uint32)
-        index = ran[:]
+        counter = np.zeros(2, np.uint32)
+        index = counter[1:]
         index.flags.writeable = False
         for name, value in (("parts", parts), ("max_iters", most), ("cap", ENDLESS if most is None else most),
-                            ("iteration_index", index), ("_ran", ran), *arrays.items()):
+                            ("iteration_index", index), ("counter", counter), *arrays.items()):
             object.__setattr__(self, name, value)
 
     def __call__(self) -> None:
         """Run the loop, on the host. An exception of the body leaves by here, and the loop can run again."""
-        parts, cap, cell = self.parts, self.cap, self._ran
+        parts, cap, counter = self.parts, self.cap, self.counter
         holds = None if self.guard is None else self.guard._holds
         limit = None if self._limit is None else reader(self._limit)
         brk = None if self._brk is None else reader(self._brk)
         if brk is not None:
             self._brk[0] = 0
-        cell[0] = ran = 0
+        counter[1] = ran = 0
         while ran < cap and (limit is None or ran < limit(0)) and (holds is None or holds()):
             for part in parts:
                 part()
             ran += 1
-            cell[0] = ran  # what the next iteration is called, and how many there were
+            counter[1] = ran  # what the next iteration is called, and how many there were
             if brk is not None and brk(0):
                 break
-        cell[0] = ran  # a body that ran this very loop left another number there
+        counter[0], counter[1] = cap - ran, ran  # a body that ran this very loop left other numbers there
 
     def iterations(self) -> int:
         """The iterations of the last run; of one that an exception ended, the index of the iteration it left."""
-        return int(self._ran[0])
+        return int(self.counter[1])
 
 
 def repeat_while(step: Part | Sequence[Part], guard: SkipGuard | None = None, max_iters: SupportsIndex | None = None, *,

@@ -76,8 +76,8 @@ class Node:
 
     @property
     def label(self) -> str:
-        """The name, else the kind."""
-        return self.kind if self.name is None else self.name
+        """The name, else that of what it runs, else the kind."""
+        return str(getattr(self.payload, "label", self.kind)) if self.name is None else self.name
 
     @property
     def reads(self) -> tuple[Plane, ...]:

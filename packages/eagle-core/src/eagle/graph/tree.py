@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a graph is made of: nodes, and nodes that hold others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from eagle import _core
+from eagle.errors import refusal, shown
+from eagle.nodes import (
+    READ,
+    WRITTEN,
+    Node,
+    NodeKind,
+    Plane,
+    RepeatWhile,
+    SkipGuard,
+    Skippable,
+    check_name,
+    opaque,
+    register_built_in,
+)
+from eagle.plan import BoundPlan
+from eagle.sidecar import refuse_derived
+
+__all__ = ["BRANCHES", "CONDITIONALS", "Launch", "arms_of", "as_node", "group", "launch", "leaves"]
+
+GROUP, SEQUENCE, LAUNCH, SKIPPABLE, REPEAT_WHILE = "group", "sequence", "launch", "skippable", "repeat_while"
+CONDITIONALS = (SKIPPABLE, REPEAT_WHILE)
+BRANCHES = "branches"
+
+Arms = tuple[tuple[Node, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """What a node of kind launch knows."""
+
+    bound: BoundPlan
+
+    @property
+    def label(self) -> str:
+        """The kernel's name."""
+        return str(self.bound.plan.signature.kernel)
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional:
+    """What a conditional of a graph knows: the object it was made of, and its body as nodes."""
+
+    made_of: Skippable | RepeatWhile
+    body: tuple[Node, ...]
+
+
+def launch(door: str, bound: BoundPlan, name: str | None, grad: bool = True) -> Node:
+    """A node that runs a bound plan. Raises ValueError for a derivative and for planes that a launch copies."""
+    refuse_derived(bound.plan.signature.stages[0].plugin, door=door)
+    if copies := sorted(bound.arguments.copies):
+        raise ValueError(refusal(door, f"bound, planes {copies}", "arrays that each launch would copy",
+                                 "contiguous arrays, with a row for each component", "pass numpy.ascontiguousarray() of "
+                                 "them, samples last: a graph works on the very arrays"))
+    return Node(LAUNCH, Launch(bound), name, grad)
+
+
+def as_node(door: str, argument: str, part: Any, name: str | None = None) -> Node:
+    """A part of a step as a node: a node, a bound plan or its launch, a conditional, a sequence of parts, or a function
+    without arguments, of which nothing is known. Raises TypeError for others, ValueError for an empty sequence."""
+    check_name(door, name)
+    if isinstance(part, BoundPlan):
+        return launch(door, part, name)
+    if isinstance(owner := getattr(part, "__self__", None), BoundPlan) and part == owner.launch:
+        return launch(door, owner, name)
+    if isinstance(part, Node):
+        return part if name is None else Node(part.kind, part.payload, name, part.grad)
+    if isinstance(part, Skippable | RepeatWhile):
+        kind = SKIPPABLE if isinstance(part, Skippable) else REPEAT_WHILE
+        return Node(kind, Conditional(part, tuple(_parts(door, f"{argument}, step", part.step))), name)
+    if isinstance(part, list | tuple):
+        return Node(SEQUENCE, tuple(_parts(door, argument, part)), name)
+    if callable(part):
+        return opaque(part, name=name)
+    raise TypeError(refusal(door, argument, f"{shown(part)}, a {type(part).__name__}", "a Node, a BoundPlan, a skippable "
+                            "or repeat_while, or a list of them", "wrap your own code in eagle.opaque"))
+
+
+def _parts(door: str, argument: str, step: Any) -> Iterator[Node]:
+    if not isinstance(step, list | tuple):
+        yield as_node(door, argument, step)
+        return
+    if not step:
+        raise ValueError(refusal(door, argument, "nothing", "one part or more", "leave the empty list out"))
+    for i, part in enumerate(step):
+        yield as_node(door, f"{argument}, part {i}", part)
+
+
+def group(door: str, branches: Any, names: Any) -> Node:
+    """A node whose branches may run at the same time."""
+    if not isinstance(branches, list | tuple) or len(branches) < 2:
+        found = f"{len(branches)} of them" if isinstance(branches, list | tuple) else shown(branches)
+        raise ValueError(refusal(door, "branches", found, "a list of two or more", "add a single one by add_node"))
+    if names is not None and (not isinstance(names, list | tuple) or len(names) != len(branches)):
+        found = f"{len(names)} of them" if isinstance(names, list | tuple) else shown(names)
+        raise ValueError(refusal(door, "names", found, f"{len(branches)}, one for each branch", "name each branch, or "
+                                 "leave names= out"))
+    made = []
+    for i, branch in enumerate(branches):
+        name = None if names is None else names[i]
+        check_name(door, name)
+        nodes = tuple(_parts(door, f"branches[{i}]", branch))
+        if name is not None and len(nodes) == 1:
+            nodes = (as_node(door, f"branches[{i}]", nodes[0], name),)
+        elif name is not None:
+            nodes = tuple(Node(node.kind, node.payload, f"{name}.{node.label}", node.grad) for node in nodes)
+        made.append(nodes)
+    return Node(GROUP, tuple(made))
+
+
+def arms_of(node: Node) -> Arms:
+    """The nodes within a node, an arm behind the other; () for one that holds none."""
+    if node.kind == GROUP:
+        return node.payload  # type: ignore[no-any-return]
+    if node.kind == SEQUENCE:
+        return (node.payload,)
+    return (node.payload.body,) if node.kind in CONDITIONALS else ()
+
+
+def leaves(nodes: Sequence[Node]) -> Iterator[Node]:
+    """The nodes that are seen as one: those of groups and sequences one by one, a conditional as a whole."""
+    for node in nodes:
+        if node.kind in (GROUP, SEQUENCE):
+            for arm in arms_of(node):
+                yield from leaves(arm)
+        else:
+            yield node
+
+
+# ---- kinds -----------------------------------------------------------------------------------------------------------
+
+
+def _launch_planes(node: Node, *, written: bool) -> tuple[Plane, ...]:
+    bound: BoundPlan = node.payload.bound
+    arguments = bound.arguments
+    planes = []
+    for name, slot in arguments.slots.items():
+        array = arguments.packed.get(name)
+        if not isinstance(array, np.ndarray) or not slot.is_array:
+            continue
+        if slot.writes if written else not slot.writes or slot.role != "out":
+            planes.append(Plane(name, array, slot.role))
+    return tuple(planes)
+
+
+def _each(node: Node, what: str) -> tuple[Plane, ...]:
+    """The planes of all that a node holds; of several, by the label of each."""
+    inner = [part for arm in arms_of(node) for part in arm]
+    if len(inner) == 1:
+        return getattr(inner[0], what)  # type: ignore[no-any-return]
+    return tuple(plane._replace(name=f"{part.label}.{plane.name}") for part in inner for plane in getattr(part, what))
+
+
+def cells_of(node: Node) -> dict[str, Any]:
+    """The cells that a conditional reads, by name."""
+    made = node.payload.made_of
+    guard: SkipGuard | None = made.guard
+    cells = {"guard": guard and guard.count_arr, "guard_baseline": guard and guard.baseline_arr,
+             "limit": getattr(made, "limit", None), "brk": getattr(made, "brk", None)}
+    return {name: array for name, array in cells.items() if array is not None}
+
+
+def _conditional_reads(node: Node) -> tuple[Plane, ...]:
+    return (*_each(node, "reads"), *(Plane(name, array, READ) for name, array in cells_of(node).items()))
+
+
+def _conditional_writes(node: Node) -> tuple[Plane, ...]:
+    made, cells = node.payload.made_of, cells_of(node)
+    own = () if isinstance(made, Skippable) else (
+        Plane("iterations", made.counter, WRITTEN), *(Plane("brk", cells["brk"], WRITTEN) for _ in cells if _ == "brk"))
+    return (*_each(node, "writes"), *own)
+
+
+def _in_order(node: Node, ctx: object) -> Callable[[], object]:
+    def run() -> None:
+        for arm in arms_of(node):
+            for part in arm:
+                part()
+
+    return run
+
+
+register_built_in(NodeKind(LAUNCH, reads=partial(_launch_planes, written=False),
+                           writes=partial(_launch_planes, written=True), lower_gpu=None,
+                           lower_cpu=lambda node, ctx: node.payload.bound.launch))
+for _kind in (GROUP, SEQUENCE):
+    register_built_in(NodeKind(_kind, reads=partial(_each, what="reads"), writes=partial(_each, what="writes"),
+                               lower_gpu=None, lower_cpu=_in_order))
+for _kind in CONDITIONALS:
+    register_built_in(NodeKind(_kind, reads=_conditional_reads, writes=_conditional_writes, lower_gpu=None,
+                               lower_cpu=lambda node, ctx: node.payload.made_of))
+
+
+def address_of(array: Any) -> int:
+    """Where an array of host memory begins."""
+    return int(array.ctypes.data) if isinstance(array, np.ndarray) else int(_core.import_buffer(array).ptr)
