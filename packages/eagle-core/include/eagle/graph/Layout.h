@@ -133,11 +133,15 @@ inline Layout layout(const Description& d, int sweeps = 4) {
                   [&](int a, int b) { return std::pair(mean[a], a) < std::pair(mean[b], b); });
         detail::renumber(l, l.layers[layer]);
     };
-    for (int round = 0; round < sweeps && l.crossings > 0; ++round) {
-        for (int layer = 1; layer < rows; ++layer) sort(layer, before, -1);
-        for (int layer = rows - 2; layer >= 0; --layer) sort(layer, after, +1);
+    const auto compare = [&] {
         l.crossings = detail::crossings(l, pairs);
         if (l.crossings < best.crossings) best = l;
+    };
+    for (int round = 0; round < sweeps && l.crossings > 0; ++round) {
+        for (int layer = 1; layer < rows; ++layer) sort(layer, before, -1);
+        compare();
+        for (int layer = rows - 2; layer >= 0; --layer) sort(layer, after, +1);
+        compare();
     }
     for (std::size_t i = 0; i < count; ++i)
         best.xy.push_back({best.order[i] - (static_cast<double>(best.layers[best.layer[i]].size()) - 1) / 2,
