@@ -6,7 +6,6 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -43,41 +42,37 @@ std::vector<graph::PlaneRef> planes_of(std::vector<PlaneData> data) {
     return planes;
 }
 
-/// The edges of a graph. There may be many more of them than anyone looks at: a chain has one between every two nodes.
+/// The edges of a graph, found again whenever they are asked for.
 class Edges {
 public:
     Edges(std::vector<graph::PlaneRef> planes, const std::vector<graph::Group>& groups)
-        : planes_(std::move(planes)), hazards_(graph::hazards(planes_, groups)) {}
+        : hazards_(std::move(planes), groups) {}
 
-    std::size_t size() const { return hazards_.size(); }
+    const graph::Hazards& hazards() const { return hazards_; }
 
-    nb::list tuples() const {
-        std::vector<nb::str> names;
-        for (const graph::PlaneRef& plane : planes_) names.emplace_back(plane.name.c_str(), plane.name.size());
-        nb::str kinds[3];
-        for (const graph::EdgeKind kind : graph::kEdgeKinds) kinds[static_cast<int>(kind)] = nb::str(graph::kindName(kind));
-        nb::list out;
-        for (const graph::Hazard& h : hazards_)
-            out.append(nb::make_tuple(h.src, h.dst, names[h.plane], kinds[static_cast<int>(h.kind)]));
-        return out;
-    }
-
-    /// Puts those that are drawn into a description.
-    void draw(graph::Description& d) const {
-        const std::vector<graph::Hazard> drawn = graph::drawnEdges(hazards_, static_cast<int>(d.nodes.size()));
-        for (const graph::Hazard& h : drawn) d.edges.push_back({h.src, h.dst, planes_[h.plane].name, h.kind});
-        d.hidden = hazards_.size() - drawn.size();
-    }
-    /// One more than the last node that a plane belongs to.
-    int nodes() const {
-        int count = 0;
-        for (const graph::PlaneRef& plane : planes_) count = std::max(count, plane.node + 1);
+    std::size_t size() const {
+        std::size_t count = 0;
+        hazards_.each([&](const graph::Hazard&) { return ++count, true; });
         return count;
     }
 
+    nb::list tuples() const {
+        std::vector<nb::str> names;
+        for (const graph::PlaneRef& plane : hazards_.planes())
+            names.emplace_back(plane.name.c_str(), plane.name.size());
+        nb::str kinds[3];
+        for (const graph::EdgeKind kind : graph::kEdgeKinds)
+            kinds[static_cast<int>(kind)] = nb::str(graph::kindName(kind));
+        nb::list out;
+        hazards_.each([&](const graph::Hazard& h) {
+            out.append(nb::make_tuple(h.src, h.dst, names[h.plane], kinds[static_cast<int>(h.kind)]));
+            return true;
+        });
+        return out;
+    }
+
 private:
-    std::vector<graph::PlaneRef> planes_;
-    std::vector<graph::Hazard> hazards_;
+    graph::Hazards hazards_;
 };
 
 /// What is drawn, and its layout.
@@ -90,16 +85,15 @@ public:
         for (auto& [kind, label, parent] : frames)
             d_.frames.push_back({static_cast<int>(d_.frames.size()), std::move(kind), std::move(label), parent});
         if (nb::isinstance<Edges>(edges)) {
-            const Edges& derived = nb::cast<const Edges&>(edges);
-            if (derived.nodes() > static_cast<int>(d_.nodes.size()))
+            const graph::Hazards& hazards = nb::cast<const Edges&>(edges).hazards();
+            if (hazards.nodes() > static_cast<int>(d_.nodes.size()))
                 throw nb::value_error("Drawing: found planes of more nodes than there are");
             nb::gil_scoped_release released;
-            derived.draw(d_);
+            graph::drawEdges(d_, hazards);
         } else {
             for (auto& [src, dst, plane, kind] : nb::cast<std::vector<EdgeData>>(edges))
                 d_.edges.push_back({src, dst, std::move(plane), graph::parseEdgeKind(kind)});
             nb::gil_scoped_release released;
-            d_.validate();
             d_ = graph::reduced(std::move(d_));
         }
         nb::gil_scoped_release released;
@@ -177,7 +171,9 @@ void register_graph(nb::module_& m) {
             return graph::overlap(first, second, max_work);
         },
         "a"_a, "b"_a, "max_work"_a = graph::kOverlapMaxWork);
-    nb::class_<Edges>(m, "Edges").def("__len__", &Edges::size).def("tuples", &Edges::tuples);
+    nb::class_<Edges>(m, "Edges")
+        .def("__len__", &Edges::size, nb::call_guard<nb::gil_scoped_release>())
+        .def("tuples", &Edges::tuples);
     m.def(
         "derive_edges",
         [](std::vector<PlaneData> data, const std::vector<graph::Group>& groups) {

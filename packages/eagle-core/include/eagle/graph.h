@@ -1,4 +1,5 @@
-// Graphs as they are seen: their edges from the memory of planes, and pictures of them. Needs the standard library only.
+// Graphs as they are seen: their edges from the memory of planes, and pictures of them. Needs the standard library
+// only.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -12,7 +12,8 @@
 
 namespace eagle::graph::detail {
 
-/// The characters of a UTF-8 text; what breaks a line or moves the cursor becomes a blank, what is no UTF-8 becomes U+FFFD.
+/// The characters of a UTF-8 text; what breaks a line or moves the cursor becomes a blank, what is no UTF-8 becomes
+/// U+FFFD.
 inline std::u32string decoded(std::string_view text) {
     std::u32string out;
     for (std::size_t i = 0; i < text.size();) {
@@ -55,8 +56,8 @@ inline std::string encoded(std::u32string_view text) {
 
 /// Cells a character takes: none if it joins the one before, two for scripts as wide as tall and emoji.
 inline int cells(char32_t c) {
-    constexpr std::pair<char32_t, char32_t> joining[] = {{0x300, 0x36F},   {0x200B, 0x200F}, {0x20D0, 0x20FF},
-                                                         {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F}};
+    constexpr std::pair<char32_t, char32_t> joining[] = {
+        {0x300, 0x36F}, {0x200B, 0x200F}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F}};
     constexpr std::pair<char32_t, char32_t> wide[] = {{0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4CF},
                                                       {0xAC00, 0xD7A3},   {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},
                                                       {0xFF00, 0xFF60},   {0xFFE0, 0xFFE6},   {0x1F300, 0x1F64F},
@@ -77,13 +78,21 @@ inline int cells(std::u32string_view text) {
 /// A text in ASCII: what eagle itself writes has a spelling, anything else is a question mark.
 inline std::u32string plain(std::u32string_view text) {
     std::u32string out;
-    for (const char32_t c : text)
-        switch (c) {
-            case U'≤': out += U"<="; break;
-            case U'≥': out += U">="; break;
-            case U'·': out += U"-"; break;
-            case U'…': out += U"..."; break;
-            default: out += c < 0x80 ? c : U'?';
+    for (const char32_t c : text) switch (c) {
+            case U'≤':
+                out += U"<=";
+                break;
+            case U'≥':
+                out += U">=";
+                break;
+            case U'·':
+                out += U"-";
+                break;
+            case U'…':
+                out += U"...";
+                break;
+            default:
+                out += c < 0x80 ? c : U'?';
         }
     return out;
 }

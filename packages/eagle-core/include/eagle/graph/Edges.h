@@ -31,7 +31,8 @@ struct PlaneRef {
     bool writes() const { return access != 0; }
 };
 
-/// An edge as positions in the list of planes: the one of src that it is about, and one of dst that shares bytes with it.
+/// An edge as positions in the list of planes: the one of src that it is about, and one of dst that shares bytes with
+/// it.
 struct Hazard {
     int src = 0, dst = 0;
     int plane = 0, other = 0;
@@ -47,11 +48,16 @@ struct Conflict {
 
 namespace detail {
 
+struct User {
+    int node, plane;
+    bool reads, writes;
+};
+
 /// The planes of one memory layout, by node, and what overlaps them.
 struct Region {
     Bytes bytes;
     Range range;
-    std::vector<int> planes;
+    std::vector<User> users;
     std::vector<int> meets;  // regions, itself among them
 };
 
@@ -59,7 +65,8 @@ struct Region {
 class Regions {
 public:
     explicit Regions(const std::vector<PlaneRef>& planes) : of(planes.size()) {
-        std::map<std::tuple<std::uint64_t, std::vector<std::int64_t>, std::vector<std::int64_t>, std::int64_t>, int> known;
+        std::map<std::tuple<std::uint64_t, std::vector<std::int64_t>, std::vector<std::int64_t>, std::int64_t>, int>
+            known;
         for (std::size_t i = 0; i < planes.size(); ++i) {
             const PlaneRef& p = planes[i];
             if (p.shape.size() != p.strides.size())
@@ -73,11 +80,11 @@ public:
                 all.push_back({bytes, graph::range(bytes), {}, {}});
             }
             of[i] = at->second;
-            all[at->second].planes.push_back(static_cast<int>(i));
+            all[at->second].users.push_back({p.node, static_cast<int>(i), p.reads(), p.writes()});
         }
         for (Region& region : all)
-            std::stable_sort(region.planes.begin(), region.planes.end(),
-                             [&](int a, int b) { return planes[a].node < planes[b].node; });
+            std::stable_sort(region.users.begin(), region.users.end(),
+                             [](const User& a, const User& b) { return a.node < b.node; });
         std::vector<int> by(all.size());
         for (std::size_t i = 0; i < by.size(); ++i) by[i] = static_cast<int>(i);
         std::sort(by.begin(), by.end(), [&](int a, int b) { return all[a].range.begin < all[b].range.begin; });
@@ -100,18 +107,18 @@ public:
 };
 
 /// Sorts by dst and keeps the order of equal ones: by counting, where the nodes lie close together.
-inline void sortByNode(std::vector<Hazard>& some, std::vector<Hazard>& room, std::vector<int>& counts) {
+inline void sortByNode(std::vector<Hazard>& some) {
     const auto before = [](const Hazard& a, const Hazard& b) { return a.dst < b.dst; };
     if (std::is_sorted(some.begin(), some.end(), before)) return;
     const auto [low, high] = std::minmax_element(some.begin(), some.end(), before);
     const std::size_t first = low->dst, span = high->dst - low->dst + 1;
     if (span > 4 * some.size()) return std::stable_sort(some.begin(), some.end(), before);
-    counts.assign(span + 1, 0);
-    for (const Hazard& h : some) ++counts[h.dst - first + 1];
-    for (std::size_t i = 1; i <= span; ++i) counts[i] += counts[i - 1];
-    room.resize(some.size());
-    for (const Hazard& h : some) room[counts[h.dst - first]++] = h;
-    some.swap(room);
+    std::vector<int> next(span + 1);
+    for (const Hazard& h : some) ++next[h.dst - first + 1];
+    for (std::size_t i = 1; i <= span; ++i) next[i] += next[i - 1];
+    std::vector<Hazard> sorted(some.size());
+    for (const Hazard& h : some) sorted[next[h.dst - first]++] = h;
+    some.swap(sorted);
 }
 
 }  // namespace detail
@@ -148,79 +155,110 @@ private:
 
 }  // namespace detail
 
-/// Every hazard between every two nodes, once for each (src, dst, name of src's plane, kind): by src, dst, then for each
-/// plane that src writes RAW and WAW, then for each that it reads WAR. Nodes run in the order of their numbers. Pairs in
-/// different branches of one of `groups` are left out; with `apart` they are all there is.
-inline std::vector<Hazard> hazards(const std::vector<PlaneRef>& planes, const std::vector<Group>& groups = {},
-                                   bool apart = false) {
-    const detail::Regions regions(planes);
-    const detail::Branches branches(groups);
-    int nodes = 0;
-    for (const PlaneRef& plane : planes) {
-        if (plane.node < 0) throw std::invalid_argument("eagle::graph::PlaneRef: found a node below 0");
-        nodes = std::max(nodes, plane.node + 1);
+/// Finds the hazards between nodes, which run in the order of their numbers, without keeping them: a chain has one
+/// between every two nodes. Pairs in different branches of one of `groups` are left out; with `apart` they are all
+/// there is.
+class Hazards {
+public:
+    explicit Hazards(std::vector<PlaneRef> planes, const std::vector<Group>& groups = {}, bool apart = false)
+        : planes_(std::move(planes)), regions_(planes_), branches_(groups), apart_(apart), slot_(planes_.size()) {
+        for (std::size_t i = 0; i < planes_.size(); ++i) {
+            if (planes_[i].node < 0) throw std::invalid_argument("eagle::graph::PlaneRef: found a node below 0");
+            if (planes_[i].node >= nodes()) own_.resize(planes_[i].node + 1);
+            std::vector<int>& mine = own_[planes_[i].node];
+            mine.push_back(static_cast<int>(i));
+            while (planes_[mine[slot_[i]]].name != planes_[i].name) ++slot_[i];
+        }
     }
-    std::vector<std::vector<int>> own(nodes);
-    std::vector<int> slot(planes.size());  // among its node's planes, the first of this name
-    for (std::size_t i = 0; i < planes.size(); ++i) {
-        std::vector<int>& mine = own[planes[i].node];
-        mine.push_back(static_cast<int>(i));
-        while (planes[mine[slot[i]]].name != planes[i].name) ++slot[i];
+
+    const std::vector<PlaneRef>& planes() const { return planes_; }
+    /// One more than the last node that a plane belongs to.
+    int nodes() const { return static_cast<int>(own_.size()); }
+
+    /// Calls `fn` with every hazard, once for each (src, dst, name of src's plane, kind): by src, dst, then for each
+    /// plane that src writes RAW and WAW, then for each that it reads WAR. Stops where `fn` returns false.
+    template <class Fn>
+    void each(Fn fn) const {
+        std::vector<Hazard> some;
+        for (int src = 0; src < nodes(); ++src) {
+            of(src, some);
+            for (const Hazard& h : some)
+                if (!fn(h)) return;
+        }
     }
-    std::vector<Hazard> found, some, room;
-    std::vector<int> counts, seen;
-    for (int src = 0; src < nodes; ++src) {
-        const bool grouped = branches.grouped(src);
-        if (apart && !grouped) continue;
+
+    /// Those of a src, in that order.
+    void of(int src, std::vector<Hazard>& some) const {
         some.clear();
+        visit(src, [&](int plane, const detail::User& user, EdgeKind kind) {
+            some.push_back({src, user.node, plane, user.plane, kind});
+        });
+        detail::sortByNode(some);
+        std::vector<int> seen(3 * own_[src].size(), -1);  // the dst that each (name, kind) last led to
+        std::erase_if(some, [&](const Hazard& h) {
+            return std::exchange(seen[3 * slot_[h.plane] + static_cast<int>(h.kind)], h.dst) == h.dst;
+        });
+    }
+
+    /// The nodes that wait for `src`, in order.
+    void after(int src, std::vector<int>& some) const {
+        some.clear();
+        visit(src, [&](int, const detail::User& user, EdgeKind) { some.push_back(user.node); });
+        if (!std::is_sorted(some.begin(), some.end())) std::sort(some.begin(), some.end());
+        some.erase(std::unique(some.begin(), some.end()), some.end());
+    }
+
+private:
+    template <class Fn>
+    void visit(int src, Fn fn) const {
+        const bool grouped = branches_.grouped(src);
+        if (apart_ && !grouped) return;
         const auto collect = [&](int plane, bool theirReads, EdgeKind kind) {
-            for (const int meets : regions.all[regions.of[plane]].meets) {
-                const std::vector<int>& users = regions.all[meets].planes;
+            for (const int meets : regions_.all[regions_.of[plane]].meets) {
+                const std::vector<detail::User>& users = regions_.all[meets].users;
                 auto user = std::upper_bound(users.begin(), users.end(), src,
-                                             [&](int node, int other) { return node < planes[other].node; });
+                                             [](int node, const detail::User& other) { return node < other.node; });
                 for (; user != users.end(); ++user) {
-                    const PlaneRef& theirs = planes[*user];
-                    if (!(theirReads ? theirs.reads() : theirs.writes())) continue;
-                    if (grouped && branches.apart(src, theirs.node) != apart) continue;
-                    some.push_back({src, theirs.node, plane, *user, kind});
+                    if (!(theirReads ? user->reads : user->writes)) continue;
+                    if (grouped && branches_.apart(src, user->node) != apart_) continue;
+                    fn(plane, *user, kind);
                 }
             }
         };
-        for (const int plane : own[src])
-            if (planes[plane].writes()) {
+        for (const int plane : own_[src])
+            if (planes_[plane].writes()) {
                 collect(plane, true, EdgeKind::Raw);
                 collect(plane, false, EdgeKind::Waw);
             }
-        for (const int plane : own[src])
-            if (planes[plane].reads()) collect(plane, false, EdgeKind::War);
-        detail::sortByNode(some, room, counts);
-        seen.assign(3 * own[src].size(), -1);  // the dst that each (name, kind) last led to
-        for (const Hazard& h : some) {
-            int& last = seen[3 * slot[h.plane] + static_cast<int>(h.kind)];
-            if (std::exchange(last, h.dst) != h.dst) found.push_back(h);
-        }
+        for (const int plane : own_[src])
+            if (planes_[plane].reads()) collect(plane, false, EdgeKind::War);
     }
-    return found;
-}
 
-/// hazards() by name.
+    std::vector<PlaneRef> planes_;
+    detail::Regions regions_;
+    detail::Branches branches_;
+    bool apart_;
+    std::vector<std::vector<int>> own_;  // planes of each node
+    std::vector<int> slot_;              // of each plane: the first of its name among its node's planes
+};
+
+/// Every hazard, by name, in the order of Hazards::each.
 inline std::vector<Edge> deriveEdges(const std::vector<PlaneRef>& planes, const std::vector<Group>& groups = {}) {
-    const std::vector<Hazard> found = hazards(planes, groups);
     std::vector<Edge> edges;
-    edges.reserve(found.size());
-    for (const Hazard& h : found) edges.push_back({h.src, h.dst, planes[h.plane].name, h.kind});
+    Hazards(planes, groups).each([&](const Hazard& h) {
+        edges.push_back({h.src, h.dst, planes[h.plane].name, h.kind});
+        return true;
+    });
     return edges;
 }
 
 /// What keeps branches of groups from running at the same time: the hazards between them, in the order of edges.
 inline std::vector<Conflict> siblingConflicts(const std::vector<PlaneRef>& planes, const std::vector<Group>& groups) {
-    const detail::Branches branches(groups);
-    std::vector<PlaneRef> some;
-    for (const PlaneRef& plane : planes)
-        if (branches.grouped(plane.node)) some.push_back(plane);
     std::vector<Conflict> found;
-    for (const Hazard& h : hazards(some, groups, true))
-        found.push_back({h.src, h.dst, some[h.plane].name, some[h.other].name, h.kind});
+    Hazards(planes, groups, true).each([&](const Hazard& h) {
+        found.push_back({h.src, h.dst, planes[h.plane].name, planes[h.other].name, h.kind});
+        return true;
+    });
     return found;
 }
 

@@ -17,10 +17,10 @@
 namespace eagle::graph {
 
 struct Layout {
-    std::vector<int> stage, layer, order;    // of each node
-    std::vector<std::array<double, 2>> xy;   // of each node: layers downwards, each centred about x = 0
-    std::vector<std::vector<int>> layers;    // their nodes, in order
-    std::int64_t crossings = 0;              // of edges between neighbouring layers
+    std::vector<int> stage, layer, order;   // of each node
+    std::vector<std::array<double, 2>> xy;  // of each node: layers downwards, each centred about x = 0
+    std::vector<std::vector<int>> layers;   // their nodes, in order
+    std::int64_t crossings = 0;             // of edges between neighbouring layers
 };
 
 namespace detail {

@@ -34,7 +34,8 @@ inline std::string dotText(const std::string& text) {
     return spelt(text, [](char32_t c) { return c == U'"' ? "\\\"" : c == U'\\' ? "\\\\" : nullptr; });
 }
 
-/// Nodes by their frames: `node` is called with a node and an indent, `open` and `close` with a frame's number and more.
+/// Nodes by their frames: `node` is called with a node and an indent, `open` and `close` with a frame's number and
+/// more.
 template <class OnNode, class Open, class Close>
 void nested(const Description& d, OnNode node, Open open, Close close) {
     const auto conditional = [&](int frame) {  // the innermost one from here outwards
@@ -63,7 +64,8 @@ void nested(const Description& d, OnNode node, Open open, Close close) {
 
 inline std::string notDrawn(const Description& d, const char* comment) {
     if (d.hidden == 0) return {};
-    return std::string("  ") + comment + " not drawn: " + std::to_string(d.hidden) + " edges that a path of these implies\n";
+    return std::string("  ") + comment + " not drawn: " + std::to_string(d.hidden) +
+           " edges that a path of these implies\n";
 }
 
 }  // namespace detail

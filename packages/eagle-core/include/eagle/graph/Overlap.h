@@ -16,7 +16,8 @@ namespace eagle::graph {
 /// Steps after which the search for a common byte gives up, and says that there is one.
 inline constexpr std::int64_t kOverlapMaxWork = 100000;
 
-/// The bytes of an array: extents and strides (in bytes, of any sign) of its axes, from the address of its first element.
+/// The bytes of an array: extents and strides (in bytes, of any sign) of its axes, from the address of its first
+/// element.
 struct Bytes {
     std::uint64_t base = 0;
     std::vector<std::int64_t> shape, strides;

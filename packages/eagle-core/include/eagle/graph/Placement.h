@@ -12,6 +12,7 @@
 
 #include "eagle/graph/Cells.h"
 #include "eagle/graph/Layout.h"
+#include "eagle/graph/Reduced.h"
 
 namespace eagle::graph {
 
@@ -46,9 +47,9 @@ struct Placement {
 
         bool has(EdgeKind kind) const { return kinds >> static_cast<int>(kind) & 1; }
         /// RAW before WAR before WAW.
-        EdgeKind strongest() const { return has(EdgeKind::Raw)   ? EdgeKind::Raw
-                                            : has(EdgeKind::War) ? EdgeKind::War
-                                                                 : EdgeKind::Waw; }
+        EdgeKind strongest() const {
+            return has(EdgeKind::Raw) ? EdgeKind::Raw : has(EdgeKind::War) ? EdgeKind::War : EdgeKind::Waw;
+        }
     };
     /// The planes that leave a node, under it.
     struct Names {
@@ -77,7 +78,8 @@ namespace detail {
 
 class Placer {
 public:
-    Placer(const Description& d, const Layout& l, const PlaceOptions& options) : d_(d), l_(l), options_(options) {
+    Placer(const Description& d, const Layout& l, const PlaceOptions& options)
+        : d_(d), l_(l), options_(options), together_(d.hidden + d.edges.size() > kDrawnEdges) {
         for (const Frame& frame : d.frames) {
             std::vector<int> around;  // conditionals, the outermost first
             for (int at = frame.id; at >= 0; at = d.frames[at].parent)
@@ -100,10 +102,10 @@ public:
     }
 
 private:
-    /// A box of a layer, or where a run passes between the boxes.
+    /// A box of a layer, or where runs pass between the boxes.
     struct Item {
         int node;  // -1: none
-        int run;
+        std::vector<int> runs;
         int x = 0;
     };
     using Line = std::vector<Item>;
@@ -154,9 +156,8 @@ private:
             if (!edge.plane.empty() && std::find(mine.begin(), mine.end(), edge.plane) == mine.end())
                 mine.push_back(edge.plane);
         }
-        std::sort(p_.runs.begin(), p_.runs.end(), [](const auto& a, const auto& b) {
-            return Pair(a.src, a.dst) < Pair(b.src, b.dst);
-        });
+        std::sort(p_.runs.begin(), p_.runs.end(),
+                  [](const auto& a, const auto& b) { return Pair(a.src, a.dst) < Pair(b.src, b.dst); });
         from_.resize(d_.nodes.size());
         for (std::size_t r = 0; r < p_.runs.size(); ++r) from_[p_.runs[r].src].push_back(static_cast<int>(r));
         names_.resize(d_.nodes.size());
@@ -171,22 +172,22 @@ private:
     /// The boxes of a layer in their order, and behind each what passes by the box above it.
     Line itemsOf(std::size_t layer) const {
         std::vector<std::pair<int, Item>> placed;  // twice the place, odd for what passes
-        for (const int node : l_.layers[layer]) placed.push_back({2 * l_.order[node], {node, -1}});
+        for (const int node : l_.layers[layer]) placed.push_back({2 * l_.order[node], {node, {}}});
         if (layer > 0)
             for (std::size_t i = 0; i < line_.back().size(); ++i) {
                 const Item& above = line_.back()[i];
-                const auto pass = [&](int run) {
-                    if (l_.layer[p_.runs[run].dst] > static_cast<int>(layer))
-                        placed.push_back({2 * static_cast<int>(i) + 1, {-1, run}});
-                };
-                if (above.node < 0)
-                    pass(above.run);
+                std::vector<int> through;
+                for (const int run : above.node < 0 ? above.runs : from_[above.node])
+                    if (l_.layer[p_.runs[run].dst] > static_cast<int>(layer)) through.push_back(run);
+                const int place = 2 * static_cast<int>(i) + 1;
+                if (together_ && !through.empty())
+                    placed.push_back({place, {-1, through}});
                 else
-                    for (const int run : from_[above.node]) pass(run);
+                    for (const int run : through) placed.push_back({place, {-1, {run}}});
             }
         std::stable_sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
         Line line;
-        for (const auto& [place, item] : placed) line.push_back(item);
+        for (auto& [place, item] : placed) line.push_back(std::move(item));
         return line;
     }
 
@@ -202,7 +203,8 @@ private:
                 sorted.push_back(line[i]);
                 if (around(line[i]).size() <= level) continue;
                 for (std::size_t j = i + 1; j < line.size(); ++j)
-                    if (!done[j] && around(line[j]).size() > level && around(line[j])[level] == around(line[i])[level]) {
+                    if (!done[j] && around(line[j]).size() > level &&
+                        around(line[j])[level] == around(line[i])[level]) {
                         sorted.push_back(line[j]);
                         done[j] = 1;
                     }
@@ -273,7 +275,7 @@ private:
         for (Placement::Run& run : p_.runs) run.x.push_back(p_.boxes[run.src].centre());
         for (const Line& line : line_)
             for (const Item& item : line)
-                if (item.node < 0) p_.runs[item.run].x.push_back(item.x);
+                for (const int run : item.runs) p_.runs[run].x.push_back(item.x);
         for (Placement::Run& run : p_.runs) run.x.push_back(p_.boxes[run.dst].centre());
     }
 
@@ -311,7 +313,7 @@ private:
         // Borders of one layer are stacked: inside[frame] is how many of those that it holds begin (end) in its layer.
         std::map<int, int> above, below;
         std::vector<int> most(line_.size()), least(line_.size());
-        const auto stack = [&](int frame, std::map<int, int>& levels, int Extent::*row, std::vector<int>& deepest) {
+        const auto stack = [&](int frame, std::map<int, int>& levels, int Extent::* row, std::vector<int>& deepest) {
             int level = 1;
             for (int at = frame; at >= 0; at = d_.frames[at].parent, ++level) {
                 while (at >= 0 && d_.frames[at].stage()) at = d_.frames[at].parent;
@@ -359,6 +361,7 @@ private:
     const Description& d_;
     const Layout& l_;
     const PlaceOptions options_;
+    const bool together_;                   // runs of one source pass layers as one
     std::vector<std::vector<int>> around_;  // of each frame: it and those it is in, without the stages
     std::vector<std::u32string> titles_;    // of each frame
     std::vector<std::vector<int>> from_;    // of each node: the runs that leave it

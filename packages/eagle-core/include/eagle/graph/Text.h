@@ -98,7 +98,11 @@ private:
             return unicode_ ? U"─.~"[kind] : m.frame ? U'=' : U"-.~"[kind];
         }
         if (!unicode_) return U'+';
-        constexpr char32_t corners[] = U"????" U"?┘└┴" U"?┐┌┬" U"?┤├┼";
+        constexpr char32_t corners[] =
+            U"????"
+            U"?┘└┴"
+            U"?┐┌┬"
+            U"?┤├┼";
         return corners[(up + 2 * down) * 4 + left + 2 * right];
     }
 
@@ -123,8 +127,8 @@ inline void drawRun(Canvas& canvas, const Placement& p, const Layout& l, const P
 
 }  // namespace detail
 
-/// A graph as lines of text. Labels have up to maxLabel cells; `unicode` false: ASCII. What the lines mean is said below
-/// where not all are data that flows, as are edges that are left out (kDrawnEdges).
+/// A graph as lines of text. Labels have up to maxLabel cells; `unicode` false: ASCII. What the lines mean is said
+/// below where not all are data that flows, as are edges that are left out (kDrawnEdges).
 inline std::string ascii(const Description& whole, const Layout& l, bool unicode = true, int maxLabel = 24) {
     if (whole.nodes.empty()) return "  (empty)\n";
     const Description d = reduced(whole);
