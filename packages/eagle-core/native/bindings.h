@@ -21,6 +21,9 @@ void register_filtering(nanobind::module_& m);
 /// Turns: one call at a time on an object.
 void register_busy(nanobind::module_& m);
 
+/// overlap, derive_edges, sibling_conflicts, Edges, Drawing: edges of graphs and their pictures.
+void register_graph(nanobind::module_& m);
+
 /// Kernel, Runs, Calls, Bound, Launches and cut: the calls that cost nanoseconds. False with an exception set.
 bool register_calls(PyObject* module);
 

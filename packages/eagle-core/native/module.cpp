@@ -13,6 +13,7 @@ NB_MODULE(_core, m) {
     eagle::core::register_memory(m);
     eagle::core::register_filtering(m);
     eagle::core::register_busy(m);
+    eagle::core::register_graph(m);
     if (!eagle::core::register_calls(m.ptr()) || !eagle::core::register_reduce(m.ptr()) ||
         !eagle::core::register_interop(m.ptr()))
         throw nanobind::python_error();

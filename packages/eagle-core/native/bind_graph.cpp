@@ -1,0 +1,204 @@
+// Edges and pictures of graphs: eagle/graph.h for plain data of Python.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "eagle/graph.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace eagle::core {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+using BytesData = std::tuple<std::uint64_t, Ints, Ints, std::int64_t>;  // address, shape, strides, itemsize
+using PlaneData = std::tuple<std::string, int, std::uint64_t, Ints, Ints, std::int64_t, int>;
+using NodeData = std::tuple<std::string, std::string, std::string, int, bool>;  // label, kind, schedule, frame, own
+using EdgeData = std::tuple<int, int, std::string, std::string>;
+using FrameData = std::tuple<std::string, std::string, int>;  // kind, label, parent
+
+graph::Bytes bytes_of(BytesData data) {
+    auto& [base, shape, strides, itemsize] = data;
+    if (shape.size() != strides.size()) throw nb::value_error("overlap: found another number of strides than of axes");
+    return {base, std::move(shape), std::move(strides), itemsize};
+}
+
+std::vector<graph::PlaneRef> planes_of(std::vector<PlaneData> data) {
+    std::vector<graph::PlaneRef> planes;
+    planes.reserve(data.size());
+    for (auto& [name, node, base, shape, strides, itemsize, access] : data)
+        planes.push_back({std::move(name), node, base, std::move(shape), std::move(strides), itemsize, access});
+    return planes;
+}
+
+/// The edges of a graph, found again whenever they are asked for.
+class Edges {
+public:
+    Edges(std::vector<graph::PlaneRef> planes, const std::vector<graph::Group>& groups)
+        : hazards_(std::move(planes), groups) {}
+
+    const graph::Hazards& hazards() const { return hazards_; }
+
+    std::size_t size() const {
+        std::size_t count = 0;
+        hazards_.each([&](const graph::Hazard&) { return ++count, true; });
+        return count;
+    }
+
+    nb::list tuples() const {
+        std::vector<nb::str> names;
+        for (const graph::PlaneRef& plane : hazards_.planes())
+            names.emplace_back(plane.name.c_str(), plane.name.size());
+        nb::str kinds[3];
+        for (const graph::EdgeKind kind : graph::kEdgeKinds)
+            kinds[static_cast<int>(kind)] = nb::str(graph::kindName(kind));
+        nb::list out;
+        hazards_.each([&](const graph::Hazard& h) {
+            out.append(nb::make_tuple(h.src, h.dst, names[h.plane], kinds[static_cast<int>(h.kind)]));
+            return true;
+        });
+        return out;
+    }
+
+private:
+    graph::Hazards hazards_;
+};
+
+/// What is drawn, and its layout.
+class Drawing {
+public:
+    Drawing(std::vector<NodeData> nodes, nb::object edges, std::vector<FrameData> frames) {
+        for (auto& [label, kind, schedule, frame, own] : nodes)
+            d_.nodes.push_back({static_cast<int>(d_.nodes.size()), std::move(label), std::move(kind),
+                                std::move(schedule), frame, own});
+        for (auto& [kind, label, parent] : frames)
+            d_.frames.push_back({static_cast<int>(d_.frames.size()), std::move(kind), std::move(label), parent});
+        if (nb::isinstance<Edges>(edges)) {
+            const graph::Hazards& hazards = nb::cast<const Edges&>(edges).hazards();
+            if (hazards.nodes() > static_cast<int>(d_.nodes.size()))
+                throw nb::value_error("Drawing: found planes of more nodes than there are");
+            nb::gil_scoped_release released;
+            graph::drawEdges(d_, hazards);
+        } else {
+            for (auto& [src, dst, plane, kind] : nb::cast<std::vector<EdgeData>>(edges))
+                d_.edges.push_back({src, dst, std::move(plane), graph::parseEdgeKind(kind)});
+            nb::gil_scoped_release released;
+            d_ = graph::reduced(std::move(d_));
+        }
+        nb::gil_scoped_release released;
+        layout_ = graph::layout(d_);
+    }
+
+    std::string text(bool unicode, int most) const { return graph::ascii(d_, layout_, unicode, most); }
+    std::string mermaid() const { return graph::mermaid(d_); }
+    std::string dot() const { return graph::dot(d_); }
+    std::size_t hidden() const { return d_.hidden; }
+
+    nb::list xy() const {
+        nb::list out;
+        for (const auto& [x, y] : layout_.xy) out.append(nb::make_tuple(x, y));
+        return out;
+    }
+
+    /// Everything in cells, labels in lines of up to `most` cells.
+    nb::dict placed(int most, int bus) const {
+        graph::Placement p;
+        {
+            nb::gil_scoped_release released;
+            p = graph::place(d_, layout_, {true, std::max(most, 1), true, bus, 1});
+        }
+        const auto lines = [](const std::vector<std::u32string>& texts) {
+            nb::list out;
+            for (const std::u32string& text : texts) out.append(utf8(text));
+            return out;
+        };
+        nb::list boxes, borders, runs, names, gutter, rows;
+        for (const auto& b : p.boxes) boxes.append(nb::make_tuple(b.x, b.y, b.w, b.h, lines(b.lines)));
+        for (const auto& b : p.borders) borders.append(nb::make_tuple(b.frame, b.x, b.y, b.w, b.h, utf8(b.label)));
+        for (const auto& r : p.runs) {
+            nb::list kinds, x;
+            for (const graph::EdgeKind kind : graph::kEdgeKinds)
+                if (r.has(kind)) kinds.append(graph::kindName(kind));
+            for (const int at : r.x) x.append(at);
+            runs.append(nb::make_tuple(r.src, r.dst, kinds, layout_.layer[r.src], x));
+        }
+        for (const auto& n : p.names) names.append(nb::make_tuple(n.node, n.x, n.y, lines(n.lines)));
+        for (const auto& g : p.gutter) gutter.append(nb::make_tuple(g.x, g.y, utf8(g.text)));
+        for (const auto& r : p.rows) rows.append(nb::make_tuple(r.borders, r.boxes, r.endings, r.names, r.bus, r.end));
+        nb::dict out;
+        out["boxes"] = boxes;
+        out["borders"] = borders;
+        out["runs"] = runs;
+        out["names"] = names;
+        out["gutter"] = gutter;
+        out["rows"] = rows;
+        out["size"] = nb::make_tuple(p.width, p.height);
+        return out;
+    }
+
+private:
+    static std::string utf8(const std::u32string& text) { return graph::detail::encoded(text); }
+
+    graph::Description d_;
+    graph::Layout layout_;
+};
+
+}  // namespace
+
+void register_graph(nb::module_& m) {
+    m.attr("OVERLAP_MAX_WORK") = graph::kOverlapMaxWork;
+    m.attr("DRAWN_EDGES") = graph::kDrawnEdges;
+    nb::dict meanings;
+    for (const graph::EdgeKind kind : graph::kEdgeKinds) meanings[graph::kindName(kind)] = graph::kindMeaning(kind);
+    m.attr("EDGE_MEANINGS") = meanings;
+
+    m.def(
+        "overlap",
+        [](BytesData a, BytesData b, std::int64_t max_work) {
+            const graph::Bytes first = bytes_of(std::move(a)), second = bytes_of(std::move(b));
+            nb::gil_scoped_release released;
+            return graph::overlap(first, second, max_work);
+        },
+        "a"_a, "b"_a, "max_work"_a = graph::kOverlapMaxWork);
+    nb::class_<Edges>(m, "Edges")
+        .def("__len__", &Edges::size, nb::call_guard<nb::gil_scoped_release>())
+        .def("tuples", &Edges::tuples);
+    m.def(
+        "derive_edges",
+        [](std::vector<PlaneData> data, const std::vector<graph::Group>& groups) {
+            std::vector<graph::PlaneRef> planes = planes_of(std::move(data));
+            nb::gil_scoped_release released;
+            return Edges(std::move(planes), groups);
+        },
+        "planes"_a, "groups"_a = std::vector<graph::Group>());
+    m.def(
+        "sibling_conflicts",
+        [](std::vector<PlaneData> data, const std::vector<graph::Group>& groups) {
+            nb::list out;
+            for (const graph::Conflict& c : graph::siblingConflicts(planes_of(std::move(data)), groups))
+                out.append(nb::make_tuple(c.first, c.second, c.firstPlane, c.secondPlane, graph::kindName(c.kind)));
+            return out;
+        },
+        "planes"_a, "groups"_a);
+    nb::class_<Drawing>(m, "Drawing")
+        .def(nb::init<std::vector<NodeData>, nb::object, std::vector<FrameData>>(), "nodes"_a, "edges"_a, "frames"_a)
+        .def("text", &Drawing::text, "unicode"_a = true, "max_label"_a = 24, nb::call_guard<nb::gil_scoped_release>())
+        .def("mermaid", &Drawing::mermaid, nb::call_guard<nb::gil_scoped_release>())
+        .def("dot", &Drawing::dot, nb::call_guard<nb::gil_scoped_release>())
+        .def("placed", &Drawing::placed, "most"_a, "bus"_a)
+        .def_prop_ro("hidden", &Drawing::hidden)
+        .def_prop_ro("xy", &Drawing::xy);
+}
+
+}  // namespace eagle::core
