@@ -4,6 +4,7 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "eagle/filtering/Compact.h"
 #include "eagle/filtering/Reorder.h"
@@ -293,7 +294,8 @@ void reorderClasses(eagle_reorder_classes_desc& out) {
     ++sorts;
 }
 
-void reset(const eagle_reorder_desc& d) {
+void reset(eagle_reorder_desc& desc) {
+    const eagle_reorder_desc d = readStruct("desc", &desc);
     requireDevice(d.device);
     requireCount(d.n);
     requireStream(d.stream);
@@ -305,6 +307,47 @@ void reset(const eagle_reorder_desc& d) {
     count = span = static_cast<uint32_t>(d.n);
 }
 
+// ---- capture --------------------------------------------------------------------------------------------------------
+
+eagle_compact_desc& headOf(eagle_compact_desc& d) { return d; }
+eagle_compact_desc& headOf(eagle_compact_classes_desc& d) { return d.compact; }
+eagle_reorder_desc& headOf(eagle_reorder_desc& d) { return d; }
+eagle_reorder_desc& headOf(eagle_reorder_classes_desc& d) { return d.reorder; }
+
+/// A call of a replay, with the table of planes it was captured with.
+template <class Desc>
+exec::Native recorded(Desc desc, void (*call)(Desc&)) {
+    std::vector<eagle_reorder_plane> planes;
+    if constexpr (requires { headOf(desc).planes; }) {
+        const auto given = planesOf(headOf(desc));
+        planes.assign(given.begin(), given.end());
+    }
+    return [desc, planes, call] {
+        Desc copy = desc;
+        if constexpr (requires { headOf(copy).planes; }) {
+            headOf(copy).planes = reinterpret_cast<std::uintptr_t>(planes.data());
+        }
+        call(copy);
+    };
+}
+
+/// Runs the call, or records it where its stream is being captured: what the desc alone tells is checked at once, what
+/// its cells hold at each replay. A query is never recorded.
+template <class Desc>
+void enqueue(Desc& desc, bool isQuery, void (*call)(Desc&), bool hasQuery = true) {
+    Desc copy{};
+    std::memcpy(static_cast<void*>(&copy), &desc, std::min<std::size_t>(headOf(desc).struct_size, sizeof copy));
+    const auto stream = isQuery ? nullptr : recorder(headOf(copy).stream);
+    if (!stream) return call(desc);
+    headOf(copy).stream = 0;
+    if (hasQuery) {
+        Desc query = copy;
+        headOf(query).scratch = 0;
+        call(query);
+    }
+    stream->sink->add(recorded(copy, call));
+}
+
 }  // namespace
 }  // namespace eagle::cpu
 
@@ -313,33 +356,36 @@ using namespace eagle::cpu;
 eagle_status eagle_backend_compact_device(eagle_compact_desc* desc) {
     return guard("compact_device", [&] {
         requireStruct("desc", desc);
-        compact(*desc);
+        enqueue(*desc, readStruct("desc", desc).scratch == 0, &compact);
     });
 }
 
 eagle_status eagle_backend_compact_classes_device(eagle_compact_classes_desc* desc) {
     return guard("compact_classes_device", [&] {
         requireClassDesc<eagle_compact_desc>(desc);
-        compactClasses(*desc);
+        enqueue(*desc, desc->compact.scratch == 0, &compactClasses);
     });
 }
 
 eagle_status eagle_backend_reorder_device(eagle_reorder_desc* desc) {
     return guard("reorder_device", [&] {
         requireStruct("desc", desc);
-        reorder(*desc);
+        enqueue(*desc, readStruct("desc", desc).scratch == 0, &reorder);
     });
 }
 
 eagle_status eagle_backend_reorder_classes_device(eagle_reorder_classes_desc* desc) {
     return guard("reorder_classes_device", [&] {
         requireClassDesc<eagle_reorder_desc>(desc);
-        reorderClasses(*desc);
+        enqueue(*desc, desc->reorder.scratch == 0, &reorderClasses);
     });
 }
 
 eagle_status eagle_backend_reset_device(eagle_reorder_desc* desc) {
-    return guard("reset_device", [&] { reset(readStruct("desc", desc)); });
+    return guard("reset_device", [&] {
+        requireStruct("desc", desc);
+        enqueue(*desc, false, &reset, false);
+    });
 }
 
 /// All memory is the host's own, whatever the address.

@@ -26,7 +26,7 @@ void requireRange(const char* name, uint64_t address, uint64_t bytes) {
 }
 
 void copy(uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
-    requireStream(stream);
+    const auto recording = recorder(stream);
     if (bytes == 0 || dst == src) return;
     requireRange("dst", dst, bytes);
     requireRange("src", src, bytes);
@@ -36,7 +36,10 @@ void copy(uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
                static_cast<unsigned long long>(dst), static_cast<unsigned long long>(src),
                static_cast<unsigned long long>(bytes));
     }
-    std::memcpy(pointer(dst), pointer(src), bytes);
+    if (recording)
+        recording->sink->add(exec::Copy{pointer(dst), pointer(src), bytes});
+    else
+        std::memcpy(pointer(dst), pointer(src), bytes);
 }
 
 void requireCode(const char* name, int64_t code) {
@@ -112,10 +115,13 @@ eagle_status eagle_backend_event_pool_created(int64_t* out) {
 
 eagle_status eagle_backend_memset_device(uint64_t ptr, uint64_t bytes, uint64_t stream) {
     return guard("memset_device", [&] {
-        requireStream(stream);
+        const auto recording = recorder(stream);
         if (bytes == 0) return;
         requireRange("ptr", ptr, bytes);
-        std::memset(pointer(ptr), 0, bytes);
+        if (recording)
+            recording->sink->add(eagle::exec::Zero{pointer(ptr), bytes});
+        else
+            std::memset(pointer(ptr), 0, bytes);
     });
 }
 
@@ -148,8 +154,22 @@ eagle_status eagle_backend_host_free(uint64_t ptr) {
 
 eagle_status eagle_backend_host_func(uint64_t stream, void (*fn)(void*), void* arg) {
     return guard("host_func", [&] {
-        requireStream(stream);
+        const auto recording = recorder(stream);
         if (!fn) refuse(EAGLE_INVALID_ARGUMENT, "fn is NULL; a function is wanted");
-        fn(arg);
+        if (recording)
+            recording->sink->add(eagle::exec::HostFunction{fn, arg});
+        else
+            fn(arg);
+    });
+}
+
+eagle_status eagle_backend_host_call(uint64_t stream, eagle_void_callback fn, void* arg) {
+    return guard("host_call", [&] {
+        const auto recording = recorder(stream);
+        if (!fn) refuse(EAGLE_INVALID_ARGUMENT, "fn is NULL; a function is wanted");
+        if (recording)
+            recording->sink->add(eagle::exec::HostCall{fn, arg});
+        else if (const int32_t answer = fn(arg))
+            refuse(EAGLE_CALLBACK_FAILED, "fn answers %d", answer);
     });
 }

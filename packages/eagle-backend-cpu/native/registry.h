@@ -28,14 +28,19 @@ public:
     }
 
     std::shared_ptr<Object> get(Handle handle) {
-        const std::uintptr_t number = reinterpret_cast<std::uintptr_t>(handle);
-        const std::lock_guard lock(mutex_);
-        const auto found = live_.find(number);
-        if (found == live_.end()) {
+        std::shared_ptr<Object> object = find(handle);
+        if (!object) {
             refuse(EAGLE_BAD_HANDLE, "%s is %#llx; the handle of a %s that was not released is wanted", kind_,
-                   static_cast<unsigned long long>(number), kind_);
+                   static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(handle)), kind_);
         }
-        return found->second;
+        return object;
+    }
+
+    /// Null where there is none.
+    std::shared_ptr<Object> find(Handle handle) {
+        const std::lock_guard lock(mutex_);
+        const auto found = live_.find(reinterpret_cast<std::uintptr_t>(handle));
+        return found == live_.end() ? nullptr : found->second;
     }
 
     bool contains(std::uintptr_t number) {

@@ -218,7 +218,8 @@ typedef struct eagle_graph_desc {
 /* One launch of `function` over [base, base + count). params[i] is the address of argument i; the backend appends
  * base, count and n_samples. A device runs ceil(count / block) blocks of block threads. A host backend calls
  * function(params, base, count, n_samples) over pieces of at least `block` samples that begin at base and multiples of
- * 64 from there; block >= count is one piece on the calling thread. */
+ * 64 from there; block >= count is one piece on the calling thread. A host backend that captures the launch copies the
+ * arguments whose size is in param_sizes; of others it keeps the address, which then has to outlive the launchers. */
 typedef struct eagle_launch_desc {
     uint32_t struct_size;
     uint32_t flags;
@@ -523,7 +524,8 @@ EAGLE_BACKEND_API eagle_status eagle_backend_launcher_kernel_node_count(eagle_la
 EAGLE_BACKEND_API eagle_status eagle_backend_launcher_set_node_enabled(eagle_launcher launcher, uint64_t node,
                                                                        int32_t on);
 EAGLE_BACKEND_API void eagle_backend_launcher_release(eagle_launcher launcher);
-/* params[i] is the address holding the replacement of kernel argument i, read before returning; 0 leaves it. */
+/* params[i] is the address holding the replacement of kernel argument i, read before returning; 0 leaves it. Of a host
+ * launch that was captured without param_sizes the address itself is the replacement. */
 EAGLE_BACKEND_API eagle_status eagle_backend_launcher_set_kernel_params(eagle_launcher launcher, uint64_t node,
                                                                         const uint64_t *params, int64_t n);
 EAGLE_BACKEND_API eagle_status eagle_backend_launcher_set_memcpy_source(eagle_launcher launcher, uint64_t node,
@@ -616,6 +618,17 @@ EAGLE_BACKEND_API eagle_status eagle_backend_team_size(int32_t n, int32_t *previ
  * counter, word, map and live point at is left alone. A run that is ended leaves every sample at a step's end; so does
  * one whose entry throws between steps. */
 EAGLE_BACKEND_API eagle_status eagle_backend_step_run(const eagle_step_desc *desc, eagle_step_report *out);
+
+/* Like host_func, but fn may end what it is part of: any answer but 0 makes the call, or the replay that runs it, return
+ * CALLBACK_FAILED, and what comes later does not run. */
+EAGLE_BACKEND_API eagle_status eagle_backend_host_call(uint64_t stream, eagle_void_callback fn, void *arg);
+/* Between on and off, the launches captured on this stream may be run sample by sample, pieces beginning at any sample:
+ * each touches of a plane the cell of its own sample alone, so that a sample sees the launches in their order and no
+ * other one's cells. On again begins anew. */
+EAGLE_BACKEND_API eagle_status eagle_backend_capture_fuse(uint64_t stream, int32_t on);
+/* One replay, complete on return; seconds[i] is what nodes[i] took in it, all its runs together. */
+EAGLE_BACKEND_API eagle_status eagle_backend_launcher_launch_timed(eagle_launcher launcher, const uint64_t *nodes,
+                                                                   int64_t count, double *seconds);
 
 #ifdef __cplusplus
 }

@@ -45,19 +45,17 @@ private:
     std::uint64_t pieces_, rowsEach_, longer_;  ///< the first `longer_` pieces have one row more
 };
 
-/// One launch shared by a team. Every participant has a run of neighbouring pieces, so that the next launch finds them
-/// in the same caches, and helps the others when its own run is done.
+/// A range shared by a team: body(begin, count) for each piece of it. Every participant has a run of neighbouring pieces,
+/// so that the next job finds them in the same caches, and helps the others when its own run is done.
+template <class Body>
 class HostJob {
 public:
-    HostJob(Team& team, plugin::HostEntry entry, void* const* params, const plugin::Partition& partition,
-            std::int64_t grain)
+    HostJob(Team& team, std::int64_t base, std::int64_t count, std::int64_t grain, const Body& body)
         : team_(team),
-          entry_(entry),
-          params_(params),
-          samples_(partition.nSamples),
-          cut_(partition.base, partition.count, grain, kPiecesEach * team.participants()),
+          body_(body),
+          cut_(base, count, grain, kPiecesEach * team.participants()),
           runs_(std::min<std::int64_t>(team.participants(), cut_.pieces())),
-          big_(partition.count >= kBigCount) {}
+          big_(count >= kBigCount) {}
 
     void run() {
         if (cut_.pieces() == 1) {
@@ -80,7 +78,7 @@ private:
 
     void call(std::int64_t piece) const {
         const std::int64_t begin = cut_.begin(piece);
-        entry_(params_, begin, cut_.begin(piece + 1) - begin, samples_);
+        body_(begin, cut_.begin(piece + 1) - begin);
     }
 
     void work(int self) noexcept {
@@ -106,9 +104,7 @@ private:
     }
 
     Team& team_;
-    const plugin::HostEntry entry_;
-    void* const* const params_;
-    const std::int64_t samples_;
+    const Body& body_;
     const Cut cut_;
     const std::int64_t runs_;
     const bool big_;
@@ -116,12 +112,21 @@ private:
     std::exception_ptr error_;  ///< of the first that failed
 };
 
+/// An entry over a partition with a team that the caller holds.
+inline void run(Team& team, plugin::HostEntry entry, void* const* params, const plugin::Partition& partition,
+                std::int64_t grain) {
+    const auto piece = [&](std::int64_t begin, std::int64_t count) {
+        entry(params, begin, count, partition.nSamples);
+    };
+    HostJob(team, partition.base, partition.count, grain, piece).run();
+}
+
 namespace detail {
 
 [[gnu::noinline]] inline void runOnTeam(plugin::HostEntry entry, void* const* params,
                                         const plugin::Partition& partition, std::int64_t grain) {
     if (const Team::Lease team = Team::tryLease()) {
-        HostJob(*team, entry, params, partition, grain).run();
+        exec::run(*team, entry, params, partition, grain);
     } else {
         entry(params, partition.base, partition.count, partition.nSamples);
     }
