@@ -42,12 +42,14 @@ void parse(PyObject* item, const char* format, Out... out) {
 
 /// A step whose handles of the seam exist: those of forks and conditionals must before anything is captured.
 struct Recording::Step {
-    enum class Kind { Launch, Call, Copy, Fork, Conditional };
+    enum class Kind { Launch, Entry, Call, Copy, Fork, Conditional };
 
     Kind kind;
     std::vector<BoundObject*> bounds;
     bool fuse = false;
     Callback* callback = nullptr;
+    eagle_launch_desc launch{};
+    std::vector<plugin::Partition> parts;
     uint64_t dst = 0, src = 0, bytes = 0;
     int32_t direction = 0;
     eagle_fork fork = nullptr;
@@ -122,6 +124,9 @@ Recording::Step Recording::prepare_step(PyObject* item, uint64_t stream) {
             step.bounds.push_back(reinterpret_cast<BoundObject*>(bound));
             bounds_.push_back(step.bounds.back());
         }
+    } else if (name == "entry") {
+        step.kind = Step::Kind::Entry;
+        prepare_entry(item, stream, step);
     } else if (name == "call") {
         step.kind = Step::Kind::Call;
         PyObject* function;
@@ -138,6 +143,30 @@ Recording::Step Recording::prepare_step(PyObject* item, uint64_t stream) {
         throw PythonError{};
     }
     return step;
+}
+
+void Recording::prepare_entry(PyObject* item, uint64_t stream, Step& step) {
+    const char* kind;
+    unsigned long long address;
+    PyObject *arguments, *parts;
+    unsigned grain;
+    parse(item, "sKO!O!I", &kind, &address, &PyTuple_Type, &arguments, &PyTuple_Type, &parts, &grain);
+    auto& params = *arguments_.emplace_back(std::make_unique<std::vector<uint64_t>>());
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i)
+        params.push_back(PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(arguments, i)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i) {
+        long long base, count, n;
+        parse(PyTuple_GET_ITEM(parts, i), "LLL", &base, &count, &n);
+        step.parts.push_back({base, count, n});
+    }
+    if (PyErr_Occurred()) throw PythonError{};
+    step.launch.struct_size = sizeof step.launch;
+    step.launch.device = device_;
+    step.launch.block = grain;
+    step.launch.function = address;
+    step.launch.params = params.data();
+    step.launch.nparams = static_cast<int64_t>(params.size());
+    step.launch.stream = stream;
 }
 
 Recording::Step Recording::prepare_fork(PyObject* item, uint64_t stream) {
@@ -214,6 +243,14 @@ void Recording::record(const Steps& steps, uint64_t stream) {
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{0});
                 break;
             }
+            case Step::Kind::Entry:
+                for (const plugin::Partition& part : step.parts) {
+                    eagle_launch_desc desc = step.launch;
+                    desc.base = part.base, desc.count = part.count, desc.n_samples = part.nSamples;
+                    int32_t launched = 0;
+                    seam.call(&Symbols::run_device, &desc, &launched);
+                }
+                break;
             case Step::Kind::Call:
                 seam.call(
                     &Symbols::host_call, stream,

@@ -55,6 +55,7 @@ struct Callback {
 ///     ("launch", (bound, ...), fuse)          kernels; `fuse`: each touches nothing but the cells of its own sample
 ///     ("call", function)
 ///     ("copy", dst, src, bytes, direction)
+///     ("entry", address, (argument, ...), ((base, count, n), ...), grain)
 ///     ("fork", (steps, ...))
 ///     ("conditional", kind, (steps, ...), count, baseline, negate, counter, cap, limit, brk)     addresses, 0: none
 class Recording {
@@ -79,6 +80,7 @@ private:
 
     Steps prepare(PyObject* steps, uint64_t stream);
     Step prepare_step(PyObject* item, uint64_t stream);
+    void prepare_entry(PyObject* item, uint64_t stream, Step& step);
     Step prepare_fork(PyObject* item, uint64_t stream);
     Step prepare_conditional(PyObject* item, uint64_t stream);
     void record(const Steps& steps, uint64_t stream);
@@ -93,6 +95,7 @@ private:
     Owned<eagle_launcher> launcher_;
     std::vector<BoundObject*> bounds_;  // borrowed: the program holds them
     std::vector<std::unique_ptr<Callback>> callbacks_;
+    std::vector<std::unique_ptr<std::vector<uint64_t>>> arguments_;
     PyObject *type_ = nullptr, *error_ = nullptr, *trace_ = nullptr;  // what a callback raised
 };
 

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``Graph``: nodes written down once, ordered by the arrays they touch, recorded and replayed."""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, NoReturn, Self, SupportsIndex
+
+import numpy as np
+
+from eagle import _core, backends
+from eagle.backends.spec import HOST_DEVICE_TYPES
+from eagle.errors import BackendUnavailable, BufferRefused, busy, refusal, shown
+from eagle.graph.edges import Edge, derive, edges_of, refuse_races
+from eagle.graph.lowering import checks_of, fused_runs, program_of, schedule_of
+from eagle.graph.tree import CONDITIONALS, arms_of, as_node, group, launch, leaves
+from eagle.interop.buffer import view_for
+from eagle.nodes import Node, RepeatWhile, Skippable, get_node_kind
+from eagle.plan import BoundPlan
+
+__all__ = ["Graph", "Stage"]
+
+DOOR = "eagle.Graph"
+BACKENDS = ("cpu", "gpu", "cuda", "hip", "metal")
+DISPATCHES = ("switch", "predicated")
+
+
+class Stage(NamedTuple):
+    """A stage of a built graph: its nodes, how it runs, and which of its launches run tile by tile, together."""
+
+    nodes: tuple[str, ...]
+    schedule: str
+    fused: tuple[tuple[str, ...], ...]
+
+
+class Graph(_core.Replays):
+    """Nodes that run in the order they were added, as far as the arrays they touch ask for it; built once, run again
+    and again.
+
+    `record`, `backend`, `dispatch` and `device` are what :meth:`build` takes where it is given none. One call at a
+    time: another one, of any thread, raises eagle.Busy. Pictures, edges and labels may be asked for at any time.
+    """
+
+    def __init__(self, *, record: bool = False, backend: str | None = None, dispatch: Any = None,
+                 device: SupportsIndex | None = None) -> None:
+        self._options = {"record": record, "backend": backend, "dispatch": dispatch, "device": device}
+        self._nodes: list[Node] = []
+        self._fuse = True
+        self._backend: str | None = None
+        self._stages: tuple[Stage, ...] = ()
+        self._checks: tuple[Any, ...] = ()
+        self._result: Any = None
+
+    # ---- what it is made of ------------------------------------------------------------------------------------------
+
+    def add(self, bound: BoundPlan, *, name: str | None = None, grad: bool = True) -> Self:
+        """Append the launch of a bound plan. Returns this graph.
+
+        Raises TypeError for what is none, ValueError for derivative kernels and for planes that a launch would copy,
+        RuntimeError once the graph is built.
+        """
+        door = f"{DOOR}.add"
+        self._open(door)
+        if not isinstance(bound, BoundPlan):
+            raise TypeError(refusal(door, "bound", f"{shown(bound)}, a {type(bound).__name__}",
+                                    "a BoundPlan, as Plan.bind returns it",
+                                    "use add_node" if isinstance(bound, Node) else "bind the plan, or use add_node"))
+        return self._append(launch(door, bound, name, grad))
+
+    def add_node(self, node: Node | Skippable | RepeatWhile, *, name: str | None = None) -> Self:
+        """Append a node, or what skippable() or repeat_while() returns. Returns this graph.
+
+        Raises TypeError for others, ValueError for a kind that nobody registered and for a conditional that another
+        graph holds, RuntimeError once the graph is built.
+        """
+        door = f"{DOOR}.add_node"
+        self._open(door)
+        if not isinstance(node, Node | Skippable | RepeatWhile):
+            fix = "use add" if isinstance(node, BoundPlan) else "wrap your own code in eagle.opaque"
+            raise TypeError(refusal(door, "node", f"{shown(node)}, a {type(node).__name__}",
+                                    "a Node, or what skippable() or repeat_while() returns", fix))
+        return self._append(as_node(door, "node", node, name))
+
+    def add_group(self, branches: Sequence[Any], *, names: Sequence[str | None] | None = None) -> Self:
+        """Append branches that may run at the same time; what comes next waits for all. Returns this graph.
+
+        A branch is a BoundPlan, a node, a conditional, or a list of those, run in order. `names` has one for each
+        branch; the nodes of a longer one are named "<name>.<label>". Raises ValueError for fewer than two branches, an
+        empty one and another number of names; TypeError for what is no branch; RuntimeError once the graph is built.
+        """
+        door = f"{DOOR}.add_group"
+        self._open(door)
+        return self._append(group(door, branches, names))
+
+    def _append(self, node: Node) -> Self:
+        self._claim(f"{DOOR}.add_node", [node])
+        for leaf in _every([node]):
+            get_node_kind(leaf.kind)
+        self._nodes.append(node)
+        return self
+
+    def _claim(self, door: str, nodes: Iterable[Node]) -> None:
+        """A conditional keeps cells of its own: it belongs to one graph."""
+        found = [node.payload.made_of for node in _every(nodes) if node.kind in CONDITIONALS]
+        for made in found:
+            owner = getattr(made, "_graph", lambda: None)()
+            if owner is not None and owner is not self:
+                raise ValueError(refusal(door, "node", f"a {type(made).__name__} that another graph holds",
+                                         "one of its own", "make a new one for each graph"))
+        for made in found:
+            object.__setattr__(made, "_graph", weakref.ref(self))
+
+    def _open(self, door: str) -> None:
+        if self._backend is not None:
+            raise RuntimeError(refusal(door, "this graph", "one that is built", "one that is not", "make a new Graph"))
+
+    # ---- what it says of itself --------------------------------------------------------------------------------------
+
+    def edges(self) -> tuple[Edge, ...]:
+        """Which node must wait for which, and why; also before build()."""
+        return edges_of(derive(f"{DOOR}.edges", self._nodes))
+
+    def node_labels(self) -> list[str]:
+        """The labels of the nodes in the order they were added, members of groups included; a conditional is one."""
+        return [node.label for node in leaves(self._nodes)]
+
+    def num_nodes(self) -> int:
+        """How many nodes there are."""
+        return sum(1 for _ in leaves(self._nodes))
+
+    @property
+    def schedule(self) -> tuple[str, ...]:
+        """How each stage runs; () before build()."""
+        return tuple(stage.schedule for stage in self._stages)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages of the built graph; () before build()."""
+        return self._stages
+
+    @property
+    def backend(self) -> str | None:
+        """"cpu", "gpu", or None before build()."""
+        return self._backend
+
+    @property
+    def fuse(self) -> bool:
+        """Whether launches that may run tile by tile do so. It changes no bit; settable before build()."""
+        return self._fuse
+
+    @fuse.setter
+    def fuse(self, value: bool) -> None:
+        self._open(f"{DOOR}.fuse")
+        if not isinstance(value, bool):
+            raise TypeError(refusal(DOOR, "fuse", shown(value), "True or False", "pass one of them"))
+        self._fuse = value
+
+    @property
+    def result(self) -> Any:
+        """What calling the graph returns: an array, or a tuple, list or dict of results. Settable before build()."""
+        return self._result
+
+    @result.setter
+    def result(self, value: Any) -> None:
+        self._open(f"{DOOR}.result")
+        _check_result(value)
+        self._result = value
+
+    @property
+    def record(self) -> None:
+        """None: this version records nothing."""
+
+    def __repr__(self) -> str:
+        stages = len(self._stages) or len(self._nodes)
+        return f"<eagle.Graph {self.num_nodes()} nodes, {stages} stages, {self._backend or 'unbuilt'}>"
+
+    # ---- build -------------------------------------------------------------------------------------------------------
+
+    def build(self, *, backend: str | None = None, record: bool = False, dispatch: Any = None,
+              device: SupportsIndex | None = None) -> Self:
+        """Check the nodes, find their order and record them. Returns this graph; a build that fails leaves it open.
+
+        Raises ValueError for an empty graph, branches that could race, and a `backend` that is none or not where the
+        planes live; RuntimeError the second time; BackendUnavailable where the backend records nothing.
+        """
+        door = f"{DOOR}.build"
+        if not self._enter():
+            self._busy("build")
+        try:
+            self._open(door)
+            if not self._nodes:
+                raise ValueError(refusal(door, "nodes", "none", "one or more", "add some first"))
+            if record or self._options["record"]:
+                raise ValueError(refusal(door, "record", "True", "False: this version records nothing",
+                                         "leave record= out"))
+            refuse_races(door, self._nodes)
+            kind = _kind(door, self._nodes, backend if backend is not None else self._options["backend"])
+            derive(door, self._nodes)
+            seam = backends.load(kind)
+            if not seam.has("launcher_launch"):
+                raise BackendUnavailable(refusal(door, "backend", f"{kind!r}, which records nothing",
+                                                 "one with the groups capturer and launcher", "upgrade it"))
+            self._set(program_of(door, seam, self._nodes, self._fuse))
+            self._checks = checks_of(self._nodes)
+            self._stages = tuple(_stage(node, self._fuse) for node in self._nodes)
+            self._backend = "cpu"
+            return self
+        finally:
+            self._leave()
+
+    # ---- run ---------------------------------------------------------------------------------------------------------
+
+    def _launch(self, *args: Any, **kw: Any) -> Self:
+        """What launch() leaves to Python: other arguments than one int of 0 or more."""
+        door = f"{DOOR}.launch"
+        if len(args) > 1 or kw.keys() - {"n"} or (args and kw):
+            raise TypeError(refusal(door, "arguments", f"{len(args)} and {sorted(kw)}", "n alone", "pass launch(n)"))
+        times = _times(door, kw.get("n", args[0] if args else 1))
+        self._built(door)
+        return self.launch(times)
+
+    def enqueue(self, n: SupportsIndex = 1) -> Self:
+        """On the host the same as :meth:`launch`."""
+        self._built(f"{DOOR}.enqueue")
+        return self.launch(n)
+
+    def synchronize(self) -> Self:
+        """Wait for what was enqueued; on the host nothing is left to wait for."""
+        self._built(f"{DOOR}.synchronize")
+        return self
+
+    def __call__(self, n: SupportsIndex = 1, /) -> Any:
+        """``launch(n)``, then :attr:`result`."""
+        self.launch(n)
+        return self._result
+
+    def update(self, values: Any = None, /, **kw: Any) -> NoReturn:
+        """Refused: this version records nothing."""
+        raise RuntimeError(refusal(f"{DOOR}.update", "this graph", "one that records nothing",
+                                   "one built with record=True, in a version that has it", "change the arrays instead"))
+
+    def _built(self, door: str) -> None:
+        if self._backend is None:
+            raise RuntimeError(refusal(door, "this graph", "one that is not built", "one that is",
+                                       "call build() first"))
+
+    def _busy(self, method: str = "launch") -> NoReturn:
+        raise busy("Graph", method)
+
+    def _moved(self, n: int) -> NoReturn:
+        """Raises for the plane that moved."""
+        for number, node in enumerate(leaves(self._nodes)):
+            for plane in (*node.writes, *node.reads):
+                array = plane.array
+                if isinstance(array, np.ndarray):
+                    pass
+                del array
+            if node.kind == "launch":
+                node.payload.bound.refuse_moved(f"{DOOR}.launch", node.payload.bound.packed(DOOR))
+            del number
+        raise BufferRefused(refusal(f"{DOOR}.launch", "a plane", "an array that moved, or was made read-only, since "
+                                    "build()", "arrays that stay as they are", "make a new Graph"))
+
+    def _checked(self, n: int) -> None:
+        """launch() while somebody asks for checks: node by node."""
+        for _ in range(n):
+            for node in self._nodes:
+                node()
+
+
+def _every(nodes: Iterable[Node]) -> Iterable[Node]:
+    """All nodes, those within others too."""
+    for node in nodes:
+        yield node
+        for arm in arms_of(node):
+            yield from _every(arm)
+
+
+def _stage(node: Node, fuse: bool) -> Stage:
+    arms = arms_of(node) or ((node,),)
+    fused = tuple(tuple(part.label for part in run) for arm in arms for run in fused_runs(arm) if len(run) > 1)
+    return Stage(tuple(leaf.label for leaf in leaves([node])), schedule_of(node), fused if fuse else ())
+
+
+def _times(door: str, n: Any) -> int:
+    if isinstance(n, bool | np.bool_) or not hasattr(type(n), "__index__"):
+        raise TypeError(refusal(door, "n", f"{shown(n)}, a {type(n).__name__}", "an integer", "pass an int"))
+    times = operator.index(n)
+    if not 0 <= times < 2**63:
+        raise ValueError(refusal(door, "n", shown(times), "0 to 2**63 - 1", "pass how often the graph shall run"))
+    return times
+
+
+def _kind(door: str, nodes: Sequence[Node], backend: Any) -> str:
+    """The kind that runs nodes over planes where these are."""
+    if backend is not None and (not isinstance(backend, str) or backend not in (*BACKENDS, *backends.kinds())):
+        raise ValueError(refusal(door, "backend", shown(backend), f"one of {BACKENDS}", "leave it out: the planes say"))
+    places: dict[tuple[int, int], str] = {}
+    for node in leaves(nodes):
+        for plane in (*node.reads, *node.writes):
+            if isinstance(plane.array, np.ndarray):
+                places.setdefault((1, 0), f"plane {plane.name!r} of {node.label!r}")
+            else:
+                view = view_for(door, f"node {node.label!r}, plane {plane.name!r}", plane.array)
+                at = (1, 0) if view.device[0] in HOST_DEVICE_TYPES else view.device
+                places.setdefault((int(at[0]), int(at[1])), f"plane {plane.name!r} of {node.label!r}")
+    away = [place for place in places if place[0] not in HOST_DEVICE_TYPES]
+    if not away:
+        host = backends.for_device_type(1)
+        if backend not in (None, "cpu", host) and places:
+            raise ValueError(refusal(door, "backend", f"{backend!r}, and planes on the host", f"{host!r}",
+                                     "leave backend= out, or move the planes"))
+        return host
+    raise BackendUnavailable(refusal(door, next(places[place] for place in away), "memory of a device",
+                                     "planes on the host", "this version runs graphs there; copy the planes"))
+
+
+def _check_result(value: Any) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise TypeError(refusal(f"{DOOR}.result", "a key", shown(key), "texts", "name each result"))
+            _check_result(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_result(item)
+    elif value is not None and (isinstance(value, type) or not hasattr(value, "shape")):
+        raise TypeError(refusal(f"{DOOR}.result", "result", f"{shown(value)}, a {type(value).__name__}",
+                                "an array, or a tuple, list or dict of them", "set the arrays that hold the answers"))

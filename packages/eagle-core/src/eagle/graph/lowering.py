@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From nodes to a program: what is recorded through the seam, and which launches may run tile by tile."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from eagle import _core, exec
+from eagle.graph.tree import CONDITIONALS, GROUP, LAUNCH, SEQUENCE, arms_of
+from eagle.interop.buffer import view_for
+from eagle.nodes import Node, RepeatWhile, get_node_kind
+from eagle.plan.signature import Use
+from eagle.stepping.relocation import Reach, reach
+
+__all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "checks_of", "fused_runs", "program_of", "schedule_of"]
+
+IF, WHILE = 1, 3  # kinds of conditionals of the seam
+WHOLE = 2**32 - 1  # no piece of a launch is smaller: it runs on one thread
+#: A group of branches over at most so many samples runs a branch on a thread each.
+BRANCH_TASKS_MAX_SAMPLES = 4096
+
+Step = tuple[Any, ...]
+
+
+class Context:
+    """What a graph tells a node of the run it is lowered for."""
+
+    def __init__(self, backend: str, body: bool = False) -> None:
+        self.backend = backend  #: "cpu" or "gpu"
+        self.body = body  #: whether the node is within a conditional
+
+    def lower(self, child: Node) -> Callable[[], object]:
+        """What runs another node."""
+        return get_node_kind(child.kind).lower_cpu(child, self)
+
+
+def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fuse: bool) -> _core.Program:
+    """The nodes, recorded."""
+    steps = tuple(_steps(door, nodes, fuse, Context("cpu")))
+    return _core.Program(backend, -1, steps, tuple(_arrays(nodes)))
+
+
+def _steps(door: str, nodes: Sequence[Node], fuse: bool, ctx: Context) -> Iterator[Step]:
+    for run in fused_runs(nodes) if fuse else ([node] for node in nodes):
+        if run[0].kind == LAUNCH:
+            yield "launch", tuple(node.payload.bound.packed(door) for node in run), len(run) > 1
+        else:
+            yield from _step(door, run[0], fuse, ctx)
+
+
+def _step(door: str, node: Node, fuse: bool, ctx: Context) -> Iterator[Step]:
+    if node.kind == SEQUENCE:
+        yield from _steps(door, node.payload, fuse, ctx)
+    elif node.kind == GROUP:
+        yield "fork", tuple(tuple(_steps(door, arm, fuse, ctx)) for arm in arms_of(node))
+    elif node.kind in CONDITIONALS:
+        yield _conditional(door, node, fuse)
+    else:
+        yield from _other(node, ctx)
+
+
+def _other(node: Node, ctx: Context) -> Iterator[Step]:
+    behaviour = get_node_kind(node.kind)
+    entry = None if behaviour.native_entry is None else behaviour.native_entry(node, ctx)
+    if entry is not None:
+        address, params, partitions = entry
+        yield "entry", address, params, partitions, getattr(node.payload, "grain", WHOLE)
+    else:
+        yield "call", behaviour.lower_cpu(node, ctx)
+
+
+def _conditional(door: str, node: Node, fuse: bool) -> Step:
+    made = node.payload.made_of
+    guard = made.guard
+    count = baseline = limit = brk = counter = cap = negate = 0
+    if guard is not None:
+        count, negate = _cell(door, guard.count_arr, guard.count_idx), int(guard.negate)
+        baseline = 0 if guard.baseline_arr is None else _cell(door, guard.baseline_arr, guard.baseline_idx)
+    if isinstance(made, RepeatWhile):
+        cap, counter = made.cap, _cell(door, made.counter, 0)
+        limit, brk = (0 if cells is None else _cell(door, cells, 0) for cells in (made.limit, made.brk))
+    body = tuple(_steps(door, node.payload.body, fuse, Context("cpu", True)))
+    return ("conditional", WHILE if counter else IF, (body,), count, baseline, negate, counter, cap, limit, brk)
+
+
+def _cell(door: str, cells: Any, index: int) -> int:
+    if isinstance(cells, np.ndarray):
+        return int(cells.ctypes.data) + index * int(cells.strides[0])
+    view = view_for(door, "a cell", cells)
+    return view.ptr + index * view.strides[0] * 4
+
+
+def _arrays(nodes: Sequence[Node]) -> Iterator[tuple[np.ndarray[Any, Any], bool]]:
+    """Every array of numpy that some node touches, and whether it is written."""
+    found: dict[int, tuple[np.ndarray[Any, Any], bool]] = {}
+    for node in nodes:
+        for planes, written in ((node.reads, False), (node.writes, True)):
+            for plane in planes:
+                if isinstance(plane.array, np.ndarray):
+                    _, before = found.get(id(plane.array), (plane.array, False))
+                    found[id(plane.array)] = plane.array, before or written
+    return iter(found.values())
+
+
+def checks_of(nodes: Iterable[Node]) -> tuple[Callable[[], object], ...]:
+    """What is asked ahead of each launch, beside whether arrays of numpy moved."""
+    checks: list[Callable[[], object]] = []
+    for node in nodes:
+        check = get_node_kind(node.kind).check
+        if check is not None and not all(isinstance(plane.array, np.ndarray)
+                                         for plane in (*node.reads, *node.writes)):
+            checks.append(lambda node=node, check=check: check(node))
+        for arm in arms_of(node):
+            checks += checks_of(arm)
+    return tuple(checks)
+
+
+# ---- schedules -------------------------------------------------------------------------------------------------------
+
+
+def schedule_of(node: Node) -> str:
+    """How a stage runs: "branch_tasks", a branch on each thread, or "work_share", a node on all of them."""
+    if node.kind != GROUP or exec.num_threads() < 2:
+        return "work_share"
+    launches = [part for arm in arms_of(node) for part in _flat(arm)]
+    few = all(part.kind == LAUNCH and part.payload.bound.n <= BRANCH_TASKS_MAX_SAMPLES for part in launches)
+    return "branch_tasks" if few else "work_share"
+
+
+def _flat(nodes: Iterable[Node]) -> Iterator[Node]:
+    for node in nodes:
+        if node.kind == SEQUENCE:
+            yield from _flat(node.payload)
+        else:
+            yield node
+
+
+def fused_runs(nodes: Sequence[Node]) -> Iterator[list[Node]]:
+    """Consecutive nodes that may run tile by tile, together; every other node by itself.
+
+    Launches over the same samples, each of which touches of every plane that some of them writes the cells of its own
+    sample alone, and which share memory only where a plane is the very same.
+    """
+    run: list[Node] = []
+    tiles = _Tiles()
+    for node in nodes:
+        if run and not tiles.take(node):
+            yield run
+            run, tiles = [], _Tiles()
+            tiles.take(node)
+        elif not run and not tiles.take(node):
+            yield [node]
+            tiles = _Tiles()
+            continue
+        run.append(node)
+        if not tiles.open:
+            yield run
+            run, tiles = [], _Tiles()
+    if run:
+        yield run
+
+
+class _Tiles:
+    """What the launches of a run touch."""
+
+    def __init__(self) -> None:
+        self.open = True
+        self._n: int | None = None
+        self._planes: dict[tuple[Any, ...], bool] = {}  # (address, shape, itemsize): whether it is written
+        self._spans: list[tuple[int, int, bool, bool]] = []  # begin, end, written, of samples
+        self._longest = 0
+
+    def take(self, node: Node) -> bool:
+        """Whether a launch may join; if so it has."""
+        if node.kind != LAUNCH or not _is_local(node):
+            return False
+        bound = node.payload.bound
+        if self._n is not None and bound.n != self._n:
+            return False
+        new: dict[tuple[Any, ...], tuple[int, int, bool, bool]] = {}
+        for name, slot in bound.arguments.slots.items():
+            array = bound.arguments.packed.get(name)
+            if not isinstance(array, np.ndarray) or not array.size:
+                continue
+            own, begin = slot.use is Use.SAMPLES, int(array.ctypes.data)
+            key = (begin, array.nbytes, slot.width, own)
+            span = (begin, begin + array.nbytes, slot.writes, own)
+            known = self._planes.get(key)
+            if known is None and not self._is_apart(span):
+                return False
+            if known is not None and not own and (known or slot.writes):
+                return False
+            new[key] = span
+        self._n = bound.n
+        for key, span in new.items():
+            known = self._planes.get(key)
+            self._planes[key] = bool(known) or span[2]
+            if known is None or span[2] and not known:
+                insort(self._spans, span)
+                self._longest = max(self._longest, span[1] - span[0])
+        return True
+
+    def _is_apart(self, span: tuple[int, int, bool, bool]) -> bool:
+        """Whether nothing it overlaps is written, by it or by others."""
+        begin, end, written, _ = span
+        at = bisect_right(self._spans, (end,)) - 1
+        while at >= 0 and self._spans[at][0] > begin - self._longest:
+            other = self._spans[at]
+            if other[1] > begin and (written or other[2]):
+                return False
+            at -= 1
+        return True
+
+
+def _is_local(node: Node) -> bool:
+    """Whether each sample of a launch touches only its own cells of what is written."""
+    bound = node.payload.bound
+    signature = bound.plan.signature
+    return (len(signature.stages) == 1 and len(bound.partitions) == 1 and reach(signature) >= Reach.LOCAL
+            and all(slot.use is Use.SAMPLES or not slot.writes for slot in bound.arguments.slots.values()))
