@@ -334,8 +334,18 @@ def test_a_sample_major_plane_of_two_kernels_is_one() -> None:
 def test_progress_calls_a_function() -> None:
     told: list[tuple[int, int, int]] = []
     report = runner_of(progress=lambda *facts: told.append(facts)).run()
-    assert told[-1] == (5, 5, 22) == (report.finished, report.n, report.steps)
-    assert told == sorted(told)
+    assert told[0] == (0, 5, 0) and told[-1][:2] == (5, 5) == (report.finished, report.n)
+    assert sum(STOPS) <= told[-1][2] <= 5 * 100 and told == sorted(told)
+
+
+@pytest.mark.parametrize("policy", ["auto", "band"])
+def test_progress_counts_the_steps_of_all_samples(policy: str) -> None:
+    told: list[tuple[int, int, int]] = []
+    runner = runner_of("decay_one", progress=lambda *facts: told.append(facts))
+    runner.host_policy = policy
+    assert runner.run().done and told[-1] == (5, 5, sum(STOPS))
+    told.clear()
+    assert runner.run().steps == 0 and told == []  # there was nothing to do
 
 
 def test_an_exception_of_progress_ends_the_run_cleanly() -> None:
@@ -343,7 +353,8 @@ def test_an_exception_of_progress_ends_the_run_cleanly() -> None:
         pass
 
     def enough(done: int, n: int, steps: int) -> None:
-        raise Enough
+        if steps:
+            raise Enough
 
     hits = np.zeros(5)
     runner = runner_of("decay_one", hits=hits, progress=enough)
@@ -382,18 +393,19 @@ def test_one_call_at_a_time() -> None:
         began.set()
         go_on.wait(30)
 
-    runner = runner_of("decay_one", progress=wait)
+    runner = runner_of("decay_active", progress=wait)
+    calls = {"run": runner.run, "reset": runner.reset, "active": lambda: runner.active}
     thread = threading.Thread(target=runner.run)
     thread.start()
     try:
         assert began.wait(30)
-        for method in (runner.run, runner.reset):
-            with pytest.raises(eagle.Busy, match=rf"^Runner\.{method.__name__}: .*own Runner, or wait"):
-                method()
+        for name, call in calls.items():
+            with pytest.raises(eagle.Busy, match=rf"^Runner\.{name}: .*own Runner, or wait"):
+                call()
     finally:
         go_on.set()
         thread.join()
-    assert runner.run().launches == 0
+    assert runner.run().launches == 0 and runner.active is not None
     runner.reset()
 
 

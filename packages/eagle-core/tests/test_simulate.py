@@ -76,7 +76,7 @@ def test_progress_is_told() -> None:
     told: list[tuple[int, int, int]] = []
     eagle.simulate(ks.decay, RATES, 0.1, np.ones(5), np.zeros(5), max_steps=100,
                    progress=lambda *now: told.append(now))
-    assert told[-1] == (5, 5, 22)
+    assert told[-1][:2] == (5, 5) and told[-1][2] >= sum(STOPS)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 64, 1003])

