@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "eagle/reduce/Canonical.h"
@@ -29,6 +30,16 @@ double sum_of_products(const double* a, const double* b) {
     double x[kSlots * 2], none[kSlots * 2] = {};
     for (int i = 0; i < kSlots * 2; ++i) x[i] = a[i] * b[i];
     return canonical(Op::Sum, x, none, kSlots * 2);
+}
+
+/// Whether a leaf of rows of columns has the same bits in the vectors of this processor and of any.
+int vectors_agree(const double* x, const double* comp, std::int64_t rows, std::int64_t columns) {
+    const std::size_t slots = static_cast<std::size_t>(std::min(rows, kSlots) * columns);
+    std::vector<double> h(slots), c(slots), h2(slots), c2(slots);
+    foldLeaf<Sum>(rows, columns, columns, h.data(), c.data(), x, comp);
+    detail::fold<Sum>(rows, columns, columns, h2.data(), c2.data(), x, comp);
+    const std::size_t bytes = slots * sizeof(double);
+    return std::memcmp(h.data(), h2.data(), bytes) == 0 && std::memcmp(c.data(), c2.data(), bytes) == 0;
 }
 
 }  // extern "C"

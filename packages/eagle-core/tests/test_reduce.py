@@ -167,6 +167,7 @@ def subtrees(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     library.sum_in_chunks.restype = library.sum_of_products.restype = ctypes.c_double
     library.sum_in_chunks.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int]
     library.sum_of_products.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    library.vectors_agree.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
     return library
 
 
@@ -183,6 +184,13 @@ def test_flags_and_callers_change_no_bit(subtrees: ctypes.CDLL) -> None:
     rng = np.random.default_rng(1)
     a, b = rng.normal(size=(2, 512))
     assert same(subtrees.sum_of_products(a.ctypes.data, b.ctypes.data), walk(SUM, a * b, np.zeros(512)))
+
+
+def test_wider_vectors_change_no_bit(subtrees: ctypes.CDLL) -> None:
+    rng = np.random.default_rng(2)
+    x, comp = np.ldexp(rng.normal(size=(2, 4096 * 3)), rng.integers(-60, 60, (2, 4096 * 3)))
+    for rows, columns in (1, 1), (7, 1), (256, 1), (700, 1), (4096, 1), (5, 3), (300, 3), (4096, 3):
+        assert subtrees.vectors_agree(x.ctypes.data, comp.ctypes.data, rows, columns)
 
 
 def test_fast_math_is_refused(tmp_path: Path) -> None:
