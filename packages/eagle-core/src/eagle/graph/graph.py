@@ -14,7 +14,7 @@ from eagle import _core, backends
 from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, BufferRefused, busy, refusal, shown
 from eagle.graph.edges import Edge, derive, edges_of, refuse_races
-from eagle.graph.lowering import checks_of, fused_runs, program_of, schedule_of
+from eagle.graph.lowering import Fusion, Place, checks_of, places_of, program_of, schedule_of
 from eagle.graph.tree import CONDITIONALS, arms_of, as_node, group, launch, leaves
 from eagle.interop.buffer import view_for
 from eagle.nodes import Node, RepeatWhile, Skippable, get_node_kind
@@ -28,10 +28,12 @@ DISPATCHES = ("switch", "predicated")
 
 
 class Stage(NamedTuple):
-    """A stage of a built graph: its nodes, how it runs, and which of its launches run tile by tile, together."""
+    """A stage of a built graph: its nodes and how it runs. Consecutive stages of one `tile` are launches that run tile
+    by tile, together; within a group `fused` has the nodes that do. -1: none."""
 
     nodes: tuple[str, ...]
     schedule: str
+    tile: int
     fused: tuple[tuple[str, ...], ...]
 
 
@@ -51,6 +53,7 @@ class Graph(_core.Replays):
         self._backend: str | None = None
         self._stages: tuple[Stage, ...] = ()
         self._checks: tuple[Any, ...] = ()
+        self._places: tuple[Place, ...] = ()
         self._result: Any = None
 
     # ---- what it is made of ------------------------------------------------------------------------------------------
@@ -197,14 +200,14 @@ class Graph(_core.Replays):
                                          "leave record= out"))
             refuse_races(door, self._nodes)
             kind = _kind(door, self._nodes, backend if backend is not None else self._options["backend"])
-            derive(door, self._nodes)
             seam = backends.load(kind)
             if not seam.has("launcher_launch"):
                 raise BackendUnavailable(refusal(door, "backend", f"{kind!r}, which records nothing",
                                                  "one with the groups capturer and launcher", "upgrade it"))
-            self._set(program_of(door, seam, self._nodes, self._fuse))
-            self._checks = checks_of(self._nodes)
-            self._stages = tuple(_stage(node, self._fuse) for node in self._nodes)
+            fusion = Fusion(self._fuse)
+            self._set(program_of(door, seam, self._nodes, fusion))
+            self._checks, self._places = checks_of(self._nodes), places_of(self._nodes)
+            self._stages = tuple(_stages(self._nodes, fusion))
             self._backend = "cpu"
             return self
         finally:
@@ -250,18 +253,19 @@ class Graph(_core.Replays):
         raise busy("Graph", method)
 
     def _moved(self, n: int) -> NoReturn:
-        """Raises for the plane that moved."""
-        for number, node in enumerate(leaves(self._nodes)):
-            for plane in (*node.writes, *node.reads):
-                array = plane.array
-                if isinstance(array, np.ndarray):
-                    pass
-                del array
+        """Raises for the plane that is no longer what was recorded."""
+        door = f"{DOOR}.launch"
+        for place in self._places:
+            if (found := place.found()) is not None:
+                raise BufferRefused(refusal(
+                    door, f"node {place.node!r}, plane {place.plane!r}", found,
+                    f"the array of shape {place.shape} that was there at build()", "make a new Graph, or put it back"))
+        for node in _every(self._nodes):
             if node.kind == "launch":
-                node.payload.bound.refuse_moved(f"{DOOR}.launch", node.payload.bound.packed(DOOR))
-            del number
-        raise BufferRefused(refusal(f"{DOOR}.launch", "a plane", "an array that moved, or was made read-only, since "
-                                    "build()", "arrays that stay as they are", "make a new Graph"))
+                bound = node.payload.bound
+                bound.refuse_moved(door, bound.packed(door))
+        raise BufferRefused(refusal(door, "a plane", "an array that moved", "arrays that stay as they were at build()",
+                                    "make a new Graph"))
 
     def _checked(self, n: int) -> None:
         """launch() while somebody asks for checks: node by node."""
@@ -278,10 +282,15 @@ def _every(nodes: Iterable[Node]) -> Iterable[Node]:
             yield from _every(arm)
 
 
-def _stage(node: Node, fuse: bool) -> Stage:
-    arms = arms_of(node) or ((node,),)
-    fused = tuple(tuple(part.label for part in run) for arm in arms for run in fused_runs(arm) if len(run) > 1)
-    return Stage(tuple(leaf.label for leaf in leaves([node])), schedule_of(node), fused if fuse else ())
+def _stages(nodes: Sequence[Node], fusion: Fusion) -> Iterable[Stage]:
+    tile = -1
+    for run in fusion.runs(nodes):
+        tile += len(run) > 1
+        for node in run:
+            fused = tuple(tuple(part.label for part in inner) for arm in arms_of(node) for inner in fusion.runs(arm)
+                          if len(inner) > 1)
+            yield Stage(tuple(leaf.label for leaf in leaves([node])), schedule_of(node), tile if len(run) > 1 else -1,
+                        fused)
 
 
 def _times(door: str, n: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from eagle import _core, exec
 from eagle.graph.tree import CONDITIONALS, GROUP, LAUNCH, SEQUENCE, arms_of
 from eagle.interop.buffer import view_for
 from eagle.nodes import Node, RepeatWhile, get_node_kind
+from eagle.plan import BoundPlan
 from eagle.plan.signature import Use
 from eagle.stepping.relocation import Reach, reach
 
-__all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "checks_of", "fused_runs", "program_of", "schedule_of"]
+__all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "checks_of", "places_of", "program_of", "schedule_of"]
 
 IF, WHILE = 1, 3  # kinds of conditionals of the seam
 WHOLE = 2**32 - 1  # no piece of a launch is smaller: it runs on one thread
@@ -38,27 +39,27 @@ class Context:
         return get_node_kind(child.kind).lower_cpu(child, self)
 
 
-def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fuse: bool) -> _core.Program:
+def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fusion: Fusion) -> _core.Program:
     """The nodes, recorded."""
-    steps = tuple(_steps(door, nodes, fuse, Context("cpu")))
-    return _core.Program(backend, -1, steps, tuple(_arrays(nodes)))
+    steps = tuple(_steps(door, nodes, fusion, Context("cpu")))
+    return _core.Program(backend, -1, steps, tuple((plane.array, plane.writes) for plane in places_of(nodes)))
 
 
-def _steps(door: str, nodes: Sequence[Node], fuse: bool, ctx: Context) -> Iterator[Step]:
-    for run in fused_runs(nodes) if fuse else ([node] for node in nodes):
+def _steps(door: str, nodes: Sequence[Node], fusion: Fusion, ctx: Context) -> Iterator[Step]:
+    for run in fusion.runs(nodes):
         if run[0].kind == LAUNCH:
             yield "launch", tuple(node.payload.bound.packed(door) for node in run), len(run) > 1
         else:
-            yield from _step(door, run[0], fuse, ctx)
+            yield from _step(door, run[0], fusion, ctx)
 
 
-def _step(door: str, node: Node, fuse: bool, ctx: Context) -> Iterator[Step]:
+def _step(door: str, node: Node, fusion: Fusion, ctx: Context) -> Iterator[Step]:
     if node.kind == SEQUENCE:
-        yield from _steps(door, node.payload, fuse, ctx)
+        yield from _steps(door, node.payload, fusion, ctx)
     elif node.kind == GROUP:
-        yield "fork", tuple(tuple(_steps(door, arm, fuse, ctx)) for arm in arms_of(node))
+        yield "fork", tuple(tuple(_steps(door, arm, fusion, ctx)) for arm in arms_of(node))
     elif node.kind in CONDITIONALS:
-        yield _conditional(door, node, fuse)
+        yield _conditional(door, node, fusion)
     else:
         yield from _other(node, ctx)
 
@@ -73,7 +74,7 @@ def _other(node: Node, ctx: Context) -> Iterator[Step]:
         yield "call", behaviour.lower_cpu(node, ctx)
 
 
-def _conditional(door: str, node: Node, fuse: bool) -> Step:
+def _conditional(door: str, node: Node, fusion: Fusion) -> Step:
     made = node.payload.made_of
     guard = made.guard
     count = baseline = limit = brk = counter = cap = negate = 0
@@ -83,7 +84,7 @@ def _conditional(door: str, node: Node, fuse: bool) -> Step:
     if isinstance(made, RepeatWhile):
         cap, counter = made.cap, _cell(door, made.counter, 0)
         limit, brk = (0 if cells is None else _cell(door, cells, 0) for cells in (made.limit, made.brk))
-    body = tuple(_steps(door, node.payload.body, fuse, Context("cpu", True)))
+    body = tuple(_steps(door, node.payload.body, fusion, Context("cpu", True)))
     return ("conditional", WHILE if counter else IF, (body,), count, baseline, negate, counter, cap, limit, brk)
 
 
@@ -94,16 +95,37 @@ def _cell(door: str, cells: Any, index: int) -> int:
     return view.ptr + index * view.strides[0] * 4
 
 
-def _arrays(nodes: Sequence[Node]) -> Iterator[tuple[np.ndarray[Any, Any], bool]]:
-    """Every array of numpy that some node touches, and whether it is written."""
-    found: dict[int, tuple[np.ndarray[Any, Any], bool]] = {}
+class Place(NamedTuple):
+    """An array of numpy that some node touches, where it was at build(), and whether some node writes it."""
+
+    node: str
+    plane: str
+    array: np.ndarray[Any, Any]
+    address: int
+    shape: tuple[int, ...]
+    writes: bool
+
+    def found(self) -> str | None:
+        """What became of it; None where nothing did."""
+        if self.array.ctypes.data != self.address or self.array.shape != self.shape:
+            return f"an array of shape {self.array.shape} at another place or of another size"
+        return "a read-only array" if self.writes and not self.array.flags.writeable else None
+
+
+def places_of(nodes: Sequence[Node]) -> tuple[Place, ...]:
+    """Every array of numpy that some node touches."""
+    found: dict[int, Place] = {}
     for node in nodes:
         for planes, written in ((node.reads, False), (node.writes, True)):
             for plane in planes:
-                if isinstance(plane.array, np.ndarray):
-                    _, before = found.get(id(plane.array), (plane.array, False))
-                    found[id(plane.array)] = plane.array, before or written
-    return iter(found.values())
+                array = plane.array
+                if not isinstance(array, np.ndarray):
+                    continue
+                if (known := found.get(id(array))) is None:
+                    found[id(array)] = Place(node.label, plane.name, array, array.ctypes.data, array.shape, written)
+                elif written and not known.writes:
+                    found[id(array)] = known._replace(node=node.label, plane=plane.name, writes=True)
+    return tuple(found.values())
 
 
 def checks_of(nodes: Iterable[Node]) -> tuple[Callable[[], object], ...]:
@@ -139,36 +161,58 @@ def _flat(nodes: Iterable[Node]) -> Iterator[Node]:
             yield node
 
 
-def fused_runs(nodes: Sequence[Node]) -> Iterator[list[Node]]:
-    """Consecutive nodes that may run tile by tile, together; every other node by itself.
+class Fusion:
+    """Which consecutive launches run tile by tile, together; of a graph that is asked to, and for one build.
 
     Launches over the same samples, each of which touches of every plane that some of them writes the cells of its own
     sample alone, and which share memory only where a plane is the very same.
     """
-    run: list[Node] = []
-    tiles = _Tiles()
-    for node in nodes:
-        if run and not tiles.take(node):
-            yield run
+
+    def __init__(self, wanted: bool) -> None:
+        self._wanted = wanted
+        self._local: dict[int, bool] = {}  # by the identity of a signature
+        self._found: dict[tuple[int, ...], list[list[Node]]] = {}
+
+    def runs(self, nodes: Sequence[Node]) -> list[list[Node]]:
+        """The nodes in order; what runs together in one list."""
+        key = tuple(map(id, nodes))
+        if key not in self._found:
+            self._found[key] = list(self._runs(nodes)) if self._wanted else [[node] for node in nodes]
+        return self._found[key]
+
+    def _runs(self, nodes: Sequence[Node]) -> Iterator[list[Node]]:
+        run: list[Node] = []
+        tiles = _Tiles()
+        for node in nodes:
+            fits = node.kind == LAUNCH and self._is_local(node)
+            if fits and tiles.take(node):
+                run.append(node)
+                continue
+            if run:
+                yield run
             run, tiles = [], _Tiles()
-            tiles.take(node)
-        elif not run and not tiles.take(node):
-            yield [node]
-            tiles = _Tiles()
-            continue
-        run.append(node)
-        if not tiles.open:
+            if fits and tiles.take(node):
+                run.append(node)
+            else:
+                yield [node]
+        if run:
             yield run
-            run, tiles = [], _Tiles()
-    if run:
-        yield run
+
+    def _is_local(self, node: Node) -> bool:
+        """Whether each sample of a launch touches only its own cells of what is written."""
+        bound: BoundPlan = node.payload.bound
+        signature = bound.plan.signature
+        if (known := self._local.get(id(signature))) is None:
+            known = len(signature.stages) == 1 and reach(signature) >= Reach.LOCAL and all(
+                slot.use is Use.SAMPLES or not slot.writes for slot in signature.stages[0].slots)
+            self._local[id(signature)] = known
+        return known and len(bound.partitions) == 1
 
 
 class _Tiles:
     """What the launches of a run touch."""
 
     def __init__(self) -> None:
-        self.open = True
         self._n: int | None = None
         self._planes: dict[tuple[Any, ...], bool] = {}  # (address, shape, itemsize): whether it is written
         self._spans: list[tuple[int, int, bool, bool]] = []  # begin, end, written, of samples
@@ -176,8 +220,6 @@ class _Tiles:
 
     def take(self, node: Node) -> bool:
         """Whether a launch may join; if so it has."""
-        if node.kind != LAUNCH or not _is_local(node):
-            return False
         bound = node.payload.bound
         if self._n is not None and bound.n != self._n:
             return False
@@ -214,11 +256,3 @@ class _Tiles:
                 return False
             at -= 1
         return True
-
-
-def _is_local(node: Node) -> bool:
-    """Whether each sample of a launch touches only its own cells of what is written."""
-    bound = node.payload.bound
-    signature = bound.plan.signature
-    return (len(signature.stages) == 1 and len(bound.partitions) == 1 and reach(signature) >= Reach.LOCAL
-            and all(slot.use is Use.SAMPLES or not slot.writes for slot in bound.arguments.slots.values()))
