@@ -15,6 +15,7 @@ from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, BufferRefused, busy, refusal, shown
 from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.lowering import Fusion, Place, checks_of, places_of, program_of, schedule_of
+from eagle.graph.profile import Profile, profile_of
 from eagle.graph.tree import CONDITIONALS, arms_of, as_node, group, launch, leaves
 from eagle.interop.buffer import view_for
 from eagle.nodes import Node, RepeatWhile, Skippable, get_node_kind
@@ -210,6 +211,32 @@ class Graph(_core.Replays):
             self._stages = tuple(_stages(self._nodes, fusion))
             self._backend = "cpu"
             return self
+        finally:
+            self._leave()
+
+    def profile(self, n: SupportsIndex = 100) -> Profile:
+        """Run the nodes n times, each of them timed: what each takes, and its share. The planes change as by n launches.
+        Replays without profiling pay nothing for it.
+
+        Raises as :meth:`launch`, and BackendUnavailable where the backend cannot time nodes.
+        """
+        door = f"{DOOR}.profile"
+        self._built(door)
+        if (times := _times(door, n)) == 0:
+            raise ValueError(refusal(door, "n", "0", "1 or more", "pass how often the graph shall run"))
+        if not self._enter():
+            self._busy("profile")
+        try:
+            if any(place.found() is not None for place in self._places):
+                self._moved(times)
+            fusion = Fusion(self._fuse)
+            seam = backends.host()
+            program = program_of(door, seam, self._nodes, fusion, attribute=True)
+            replays = [program.timed() for _ in range(times)]
+            if not replays[0]:
+                raise BackendUnavailable(refusal(door, "backend", f"{seam.kind!r}, which times no nodes",
+                                                 "one that provides eagle_backend_launcher_launch_timed", "upgrade it"))
+            return profile_of(self._nodes, fusion, replays)
         finally:
             self._leave()
 

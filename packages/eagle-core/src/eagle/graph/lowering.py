@@ -39,10 +39,12 @@ class Context:
         return get_node_kind(child.kind).lower_cpu(child, self)
 
 
-def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fusion: Fusion) -> _core.Program:
-    """The nodes, recorded."""
+def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fusion: Fusion,
+               attribute: bool = False) -> _core.Program:
+    """The nodes, recorded; `attribute`: to be timed one by one."""
     steps = tuple(_steps(door, nodes, fusion, Context("cpu")))
-    return _core.Program(backend, -1, steps, tuple((plane.array, plane.writes) for plane in places_of(nodes)))
+    arrays = tuple((place.array, place.writes) for place in places_of(nodes))
+    return _core.Program(backend, -1, steps, arrays, attribute)
 
 
 def _steps(door: str, nodes: Sequence[Node], fusion: Fusion, ctx: Context) -> Iterator[Step]:
