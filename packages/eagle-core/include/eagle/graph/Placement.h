@@ -354,7 +354,8 @@ private:
         p_.height = y;
         for (Placement::Gutter& g : p_.gutter) g.y = p_.rows[g.y].boxes;
         for (const auto& [frame, e] : frames) {
-            const int top = p_.rows[e.first].boxes - options_.tips - above[frame], bottom = p_.rows[e.last].endings + below[frame];
+            const int top = p_.rows[e.first].boxes - options_.tips - above[frame],
+                      bottom = p_.rows[e.last].endings + below[frame];
             p_.borders.push_back({frame, e.left, top, e.right - e.left, bottom - top, titles_[frame]});
         }
     }

@@ -79,8 +79,9 @@ def heat(share: float | None) -> str:
     """The colour of a box that takes this much of the longest time, from light to dark."""
     if share is None:
         return "#ffffff"
+    part = min(max(share, 0.0), 1.0)
     cold, hot = (255, 250, 235), (240, 120, 50)
-    return "#" + "".join(f"{round(a + (b - a) * min(max(share, 0.0), 1.0)):02x}" for a, b in zip(cold, hot, strict=True))
+    return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in zip(cold, hot, strict=True))
 
 
 class _Column(NamedTuple):
@@ -100,7 +101,7 @@ class _Page:
         self.runs: list[tuple[int, int, list[str], int, list[int]]] = placed["runs"]
         self._ends = [row[5] for row in self.rows]
         self.width = (placed["size"][0] + 1) * CELL
-        starts = [0, *self._cuts(placed), len(self.rows)]
+        starts = [0, *self._cuts(placed), len(self.rows)] if self.rows else []
         self.crossing = [sorted({(x[cut - 1 - first], x[cut - first]) for _, _, _, first, x in self.runs
                                  if first < cut <= first + len(x) - 1}) for cut in starts[1:-1]]
         self.lanes = [{way: i for i, way in enumerate(ways)} for ways in self.crossing]
@@ -133,7 +134,8 @@ class _Page:
         cuts: list[int] = []
         for i in range(1, columns):
             ideal, reach = i * count / columns, max(1, count // columns // 5)
-            near = range(max(round(ideal) - reach, cuts[-1] + 1 if cuts else 1), min(round(ideal) + reach, count - 1) + 1)
+            lowest = max(round(ideal) - reach, cuts[-1] + 1 if cuts else 1)
+            near = range(lowest, min(round(ideal) + reach, count - 1) + 1)
             best = min(near, key=lambda layer: (crossed[layer], abs(layer - ideal)), default=0)
             if best and crossed[best] <= len(self.runs):
                 cuts.append(best)

@@ -46,8 +46,8 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class Picture:
-    """What is drawn of a graph: its title, nodes, edges (``_core.derive_edges`` or (src, dst, plane, kind)), frames, and
-    lines below the text. ValueError, when it is first drawn, for edges or frames that lead nowhere or into a circle."""
+    """What is drawn of a graph: its title, nodes, edges (``_core.derive_edges`` or (src, dst, plane, kind)), frames,
+    and lines below the text. ValueError, once it is drawn, for edges or frames that lead nowhere or into a circle."""
 
     header: str
     nodes: Sequence[Box]

@@ -71,8 +71,9 @@ def _label(label: Label) -> str:
     inside = _text(label.lines[0]) if len(label.lines) == 1 else "".join(
         f'<tspan x="{label.x:.1f}" dy="{1.25 * FONT if i else 0:g}">{_text(line)}</tspan>'
         for i, line in enumerate(label.lines))
-    behind = (f'<rect x="{label.x - 2:.1f}" y="{label.y - 0.55 * FONT:.1f}" width="{len(label.lines[0]) * CELL + 4:.1f}" '
-              f'height="{1.1 * FONT:.1f}" fill="{BOXES["frame"][0]}"/>') if label.role == "frame" else ""
+    behind = "" if label.role != "frame" else (
+        f'<rect x="{label.x - 2:.1f}" y="{label.y - 0.55 * FONT:.1f}" width="{len(label.lines[0]) * CELL + 4:.1f}" '
+        f'height="{1.1 * FONT:.1f}" fill="{BOXES["frame"][0]}"/>')
     return (f'{behind}<text x="{label.x:.1f}" y="{baseline:.1f}" fill="{TEXTS[label.role]}"{anchor}{slanted}>'
             f"{inside}</text>")
 
