@@ -65,6 +65,16 @@ def test_the_active_set_follows_the_mask() -> None:
     assert active.live == 5 and not mask.any()
 
 
+def test_a_set_that_the_loop_keeps_follows_behind_a_run_too() -> None:
+    """Whoever holds it need not ask the runner again; 7 steps are fewer than the cadence."""
+    runner = runner_of("decay_active_one", 7)
+    active = runner.active
+    assert active is not None
+    runner.host_policy = "band"
+    assert runner.run().compactions == 0
+    assert active.live == 2 and active.map[:2].tolist() == [3, 4]
+
+
 def test_a_plain_runner_has_none() -> None:
     assert runner_of("decay").active is None
 
