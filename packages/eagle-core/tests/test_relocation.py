@@ -215,6 +215,12 @@ def test_what_may_read_what_others_write_goes_together(node: Node) -> None:
     assert reach_of([Node("assign", node)], "cross_sample_read") is Reach.BATCH
 
 
+@pytest.mark.parametrize("kind", ["sample_index", "random_uniform", "random_normal"])
+def test_what_lies_in_its_own_place_may_read_what_nobody_writes(kind: str) -> None:
+    at = Node("at", T, Node("constant"))
+    assert reach_of([Node("assign", Node("add", at, Node(kind)))], "cross_sample_read") is Reach.LOCAL
+
+
 @pytest.mark.parametrize("access", [None, "cross_sample_write", "mapreduce", "tomorrow"])
 def test_an_access_that_is_not_known_goes_together(access: Any) -> None:
     assert reach_of([Node("assign", X)], access) is Reach.BATCH
