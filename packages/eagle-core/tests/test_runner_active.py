@@ -175,6 +175,15 @@ def test_samples_in_groups_are_compacted_as_groups(name: str, n: int, policy: st
     assert runner.active is not None and (runner.active.live, runner.active.map[0]) == (4, 5 % n // 4)
 
 
+def test_samples_in_groups_are_not_moved() -> None:
+    y = np.zeros(8)
+    with pytest.raises(ValueError, match="^eagle.until_done: reorder: found 0.5, wanted None: .* groups of 4; leave"):
+        eagle.until_done(plan_of("in_fours"), max_steps=9, reorder=True, stop=np.ones(8), y=y)
+    with pytest.raises(ValueError, match="^eagle.simulate: reorder: found 0.25"):
+        eagle.simulate(runner_kernels.in_fours, stop=np.ones(8), y=y, max_steps=9, reorder=0.25)
+    assert not y.any()
+
+
 def test_who_was_finished_before_a_run_is_no_reason_to_compact() -> None:
     """An automatic kernel's set is compacted behind each launch in which a sample finishes."""
     mask, hits = np.array([False, True, True, False, False]), np.zeros(5)
