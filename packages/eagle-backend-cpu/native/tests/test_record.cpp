@@ -54,20 +54,20 @@ public:
 
     Answer resolved(std::int64_t steps) {
         record_.keep(group_, batch_.rows, batch_.finished);
+        return ended(steps);
+    }
+    Answer ended(std::int64_t steps) {
         launch(steps);
         CHECK(group_.live == 0);
         record_.resolve(group_);
         return answer();
     }
 
-    /// By the steps the run knows of, and no more.
-    bool endsInOne() { return record_.endsInOne(group_, batch_.rows, batch_.finished); }
-    Answer confirmed(std::int64_t steps) {
-        launch(steps);
-        CHECK(group_.live == 0);
-        record_.confirm(group_);
-        return answer();
+    bool endsInOne() {
+        record_.keep(group_, batch_.rows, batch_.finished);
+        return record_.endsInOne(group_);
     }
+    bool same() const { return record_.same(group_); }
 
     void raise(std::int64_t steps) { run_.raise(steps); }
     Answer answer() const {
@@ -143,25 +143,27 @@ void testOtherBits() {
     }
 }
 
-/// All finish in one step more than none, which is known: a launch of one step tells, if its bits are the launch's.
+/// All finish in one step: a launch of one tells, if its bits are the group's.
 void testOneStep() {
     for (const bool marks : {false, true}) {
         Fused problem({1, 1, kNever, 1}, marks);
         problem.guard[2] = 1;
         Finish finish(problem, 0, 3, 1);
         CHECK(finish.endsInOne());
-        checkAnswer(finish.confirmed(5), marks ? 5 : 1, !marks);
+        finish.launch(5);
+        CHECK(finish.same() == !marks);
+        checkAnswer(finish.answer(), 1, true);
 
         Fused passed({1, 1, 1}, marks);
         Finish others(passed, 0, 3, 1);
         CHECK(others.endsInOne());
         others.raise(5);  // by others, meanwhile
-        checkAnswer(others.confirmed(5), 5, true);
+        checkAnswer(others.ended(5), 5, true);
 
         Fused longer({1, 2, 1}, marks);
         Finish more(longer, 0, 3, 1);
         CHECK(!more.endsInOne());
-        checkAnswer(more.resolved(5), 2, !marks);
+        checkAnswer(more.ended(5), 2, !marks);
     }
 }
 
@@ -198,6 +200,11 @@ void testRuns() {
         threes.stop[7] = last;
         checkAnswer(answerOf(threes), last > 3 ? 6 : 3, false);
     }
+    Fused alike(std::vector<std::int64_t>(128, 1), false);  // where it is not worth telling one step from two
+    Batch batch = alike.batch();
+    batch.tellsOne = false;
+    const Report report = stepping::stepRun(batch, 1, nullptr, nullptr);
+    checkAnswer({report.steps, report.exact}, 2, false);
     Fused capped({9, 9, 9}, true);  // some are left: they took what the cap allows
     capped.cap = 7;
     checkAnswer(answerOf(capped), 7, true);
