@@ -64,7 +64,7 @@ static void drop(const void *handle, int kind) {
     if (object) object->kind = -1;
 }
 
-#define GET(object, handle, kind)                  \
+#define GET(object, handle, kind)                    \
     fake_object *const object = found(handle, kind); \
     if (!object) return refuse(EAGLE_BAD_HANDLE, "no such handle")
 #define WRITABLE(out) \

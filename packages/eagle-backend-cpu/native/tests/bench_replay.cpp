@@ -114,7 +114,8 @@ void forked(std::uint64_t branches, int nodes, std::int64_t n) {
         for (std::uint64_t b = 0; b < branches; ++b) {
             std::uint64_t branch;
             CHECK(eagle_backend_fork_branch(fork, b, &branch) == EAGLE_OK);
-            for (int i = 0; i < nodes; ++i) of.launch(b * static_cast<std::size_t>(nodes) + static_cast<std::size_t>(i), branch);
+            for (int i = 0; i < nodes; ++i)
+                of.launch(b * static_cast<std::size_t>(nodes) + static_cast<std::size_t>(i), branch);
         }
         CHECK(eagle_backend_fork_join(fork) == EAGLE_OK);
         return 0;

@@ -556,8 +556,10 @@ void testPatches() {
     const auto launcherRefuses = [&](eagle_status found, const char* door, const char* words) {
         checkRefused(found, EAGLE_INVALID_ARGUMENT, door, words);
     };
-    launcherRefuses(eagle_backend_launcher_set_node_enabled(launcher, nodes[3], 0), "launcher_set_node_enabled", "node");
-    launcherRefuses(eagle_backend_launcher_set_node_enabled(launcher, 4, 0), "launcher_set_node_enabled", "node is 0x4");
+    launcherRefuses(eagle_backend_launcher_set_node_enabled(launcher, nodes[3], 0), "launcher_set_node_enabled",
+                    "node");
+    launcherRefuses(eagle_backend_launcher_set_node_enabled(launcher, 4, 0), "launcher_set_node_enabled",
+                    "node is 0x4");
     launcherRefuses(eagle_backend_launcher_set_kernel_params(launcher, nodes[0], kept, 3), "launcher_set_kernel_params",
                     "n is 3");
     launcherRefuses(eagle_backend_launcher_set_kernel_params(launcher, nodes[2], kept, 2), "launcher_set_kernel_params",
@@ -673,8 +675,8 @@ void testTimes() {
     checkRefused(eagle_backend_launcher_launch_timed(launcher, nodes.data(), 1, nullptr), EAGLE_INVALID_ARGUMENT,
                  "launcher_launch_timed", "count is 1");
     nodes[0] = 4;
-    checkRefused(eagle_backend_launcher_launch_timed(launcher, nodes.data(), 1, seconds.data()),
-                 EAGLE_INVALID_ARGUMENT, "launcher_launch_timed", "node is 0x4");
+    checkRefused(eagle_backend_launcher_launch_timed(launcher, nodes.data(), 1, seconds.data()), EAGLE_INVALID_ARGUMENT,
+                 "launcher_launch_timed", "node is 0x4");
     eagle_backend_launcher_release(launcher);
 }
 
