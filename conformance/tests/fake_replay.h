@@ -208,9 +208,10 @@ eagle_status eagle_backend_launcher_set_node_enabled(eagle_launcher launcher, ui
     GET(self, launcher, FAKE_LAUNCHER);
     fake_node *ours = node_of(self->list, node);
     if (!ours || ours->kind > FAKE_ZERO) return refuse(EAGLE_INVALID_ARGUMENT, "no such node");
-#ifndef WRONG_ENABLED
-    ours->on = on;
+#ifdef WRONG_ENABLED
+    on = 1;
 #endif
+    ours->on = on;
     return EAGLE_OK;
 }
 
