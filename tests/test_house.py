@@ -43,7 +43,7 @@ KINDS = {"cpu", "cuda", "hip", "metal", "opencl"}
 KIND_MAY_STAND: dict[str, dict[str, str]] = {}
 
 LONGEST = 650
-LONG_BY_NATURE = {".json"}  # generated
+LONG_BY_NATURE = {".json", ".svg"}  # generated
 
 
 @dataclass(frozen=True)

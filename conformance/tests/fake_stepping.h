@@ -137,6 +137,9 @@ eagle_status eagle_backend_step_run(const eagle_step_desc *desc, eagle_step_repo
     free(map), free(params);
     for (int64_t i = 0; i < n; ++i) report.finished += mask[i] != 0;
     report.steps = age;
+#ifndef WRONG_STEP_OFFERED
+    report.offered = steps;
+#endif
     if (age == 0 || live || d.steps_per_launch == 1) report.flags |= EAGLE_STEP_EXACT;
 #ifdef WRONG_STEP_EXACT
     report.flags |= EAGLE_STEP_EXACT;

@@ -290,6 +290,7 @@ class StepReport(Struct):
         ("steps", c_int64),
         ("visits", c_int64),
         ("finished", c_int64),
+        ("offered", c_int64),
     ]
 
 

@@ -308,6 +308,7 @@ class Steps:
         assert bool(report.flags & STEP_STOPPED) == stopped
         assert report.finished == np.count_nonzero(self.planes[MASK])
         assert self.watch.alive <= report.visits <= self.watch.visits
+        assert int(self.planes[TAKEN].sum()) <= report.offered <= self.watch.alive * self.watch.cap
         most = int(self.planes[TAKEN].max(initial=0))
         if report.flags & STEP_EXACT:
             assert report.steps == most

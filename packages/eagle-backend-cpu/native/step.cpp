@@ -99,6 +99,12 @@ double overheadOf(const Batch& batch, int32_t stepOps) {
     return std::clamp(kRowCosts * static_cast<double>(batch.rows.size()) / stepOps, 1.0, kMost);
 }
 
+/// A launch of one step tells one step from two. Heavy ones are scalar, and take some times as long as the steps.
+bool tellsOne(const eagle_step_desc& d) {
+    constexpr int64_t kFew = 512, kLight = 100;
+    return d.n_samples <= kFew || d.step_ops <= kLight;
+}
+
 Batch readBatch(const eagle_step_desc& d) {
     constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
     requireNoFlags("desc", d.flags, EAGLE_STEP_MOVABLE);
@@ -144,6 +150,7 @@ Batch readBatch(const eagle_step_desc& d) {
     batch.findRows();
     requireMemory(batch);
     batch.overhead = overheadOf(batch, d.step_ops);
+    batch.tellsOne = tellsOne(d);
     return batch;
 }
 
@@ -164,6 +171,7 @@ eagle_status eagle_backend_step_run(const eagle_step_desc* desc, eagle_step_repo
         told.steps = report.steps;
         told.visits = report.visits;
         told.finished = report.finished;
+        told.offered = report.offered;
         writeStruct("out", told, out);
     });
 }

@@ -15,6 +15,7 @@
 
 #include "bindings.h"
 #include "loader.h"
+#include "released.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -36,7 +37,7 @@ public:
     virtual std::int64_t scratch_bytes() const = 0;
 
     void run(std::uint64_t scratch) const {
-        std::optional<nb::gil_scoped_release> released;
+        std::optional<Released> released;
         if (n_ >= kLongBatch) released.emplace();
         call(scratch);
     }
@@ -214,9 +215,9 @@ void register_filtering(nb::module_& m) {
     add("reordering", reordering, "planes"_a, "mask"_a, "perm"_a, "inv"_a, "index_map"_a, "count"_a, "span"_a);
     add("class_reordering", class_reordering, "planes"_a, "mask"_a, "perm"_a, "inv"_a, "index_map"_a, "count"_a,
         "span"_a, "class_plane"_a, "classes"_a, "offsets"_a, "class_sorts"_a, "within_live"_a);
-    backend.attr("reset") = nb::cpp_function(reset, nb::is_method(), nb::scope(backend), nb::name("reset"),
-                                             nb::kw_only(), "device"_a, "n"_a, "perm"_a, "inv"_a, "index_map"_a,
-                                             "count"_a, "span"_a, nb::call_guard<nb::gil_scoped_release>());
+    backend.attr("reset") =
+        nb::cpp_function(reset, nb::is_method(), nb::scope(backend), nb::name("reset"), nb::kw_only(), "device"_a,
+                         "n"_a, "perm"_a, "inv"_a, "index_map"_a, "count"_a, "span"_a, nb::call_guard<Released>());
 }
 
 }  // namespace eagle::core

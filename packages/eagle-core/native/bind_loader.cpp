@@ -10,6 +10,7 @@
 
 #include "bindings.h"
 #include "loader.h"
+#include "released.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -193,7 +194,7 @@ void register_loader(nb::module_& m) {
     for (const Group& group : groups()) names.append(group.name);
     m.attr("GROUPS") = nb::tuple(names);
 
-    using release_gil = nb::call_guard<nb::gil_scoped_release>;
+    using release_gil = nb::call_guard<Released>;
 
     nb::class_<Module>(m, "Module")
         .def("function", &Module::function, "name"_a)
@@ -206,7 +207,7 @@ void register_loader(nb::module_& m) {
     nb::class_<Backend>(m, "Backend")
         .def(nb::new_([](std::string kind, nb::bytes path) {
                  std::string file(path.c_str(), path.size());
-                 nb::gil_scoped_release released;
+                 Released released;
                  return std::const_pointer_cast<Backend>(Backend::open(std::move(kind), std::move(file)));
              }),
              "kind"_a, "path"_a)
@@ -239,14 +240,14 @@ void register_loader(nb::module_& m) {
             "module_load",
             [](Handle self, nb::bytes image, int device) {
                 const std::string_view view(image.c_str(), image.size());
-                nb::gil_scoped_release released;
+                Released released;
                 return std::make_unique<Module>(std::move(self), view, device);
             },
             "image"_a, "device"_a = -1)
         .def(
             "stream_create",
             [](Handle self, int device) {
-                nb::gil_scoped_release released;
+                Released released;
                 return std::make_unique<Stream>(std::move(self), device);
             },
             "device"_a = -1)

@@ -12,6 +12,7 @@
 
 #include "bindings.h"
 #include "loader.h"
+#include "released.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -30,7 +31,7 @@ void copy(std::uint64_t dst, std::uint64_t src, std::uint64_t bytes, std::int32_
         throw Error(Raises::kValueError,
                     "_core.memcpy: direction: found " + std::to_string(direction) + ", wanted 0 to 3");
     if (bytes == 0 || dst == src) return;
-    std::optional<nb::gil_scoped_release> released;
+    std::optional<Released> released;
     if (bytes >= kLongCopy) released.emplace();
     std::memmove(pointer(dst), pointer(src), bytes);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bound.h"
+#include "released.h"
 
 namespace eagle::core {
 namespace {
@@ -16,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 /// What a run came to.
 struct Outcome {
-    int64_t launches = 0, steps = 0, visits = 0;
+    int64_t launches = 0, steps = 0, visits = 0, offered = 0;  // offered: to all samples together
     bool exact = true, stopped = false;
 };
 
@@ -169,34 +170,41 @@ public:
 
     /// 0 to go on, EAGLE_STEP_ABANDON where a plane moved, else 1: to end the run; with an exception set where one is
     /// why. GIL held.
-    int32_t look(int64_t finished, int64_t steps) {
+    int32_t look(int64_t finished, int64_t offered) {
         if (PyErr_CheckSignals() < 0) return 1;
         if (!progress_) return stopped();
-        PyObject* told =
-            PyObject_CallFunction(progress_, "LL", static_cast<long long>(finished), static_cast<long long>(steps));
-        const bool failed = told == nullptr;
-        Py_XDECREF(told);
+        const bool told = tell(finished, offered);
         if (has_moved()) return EAGLE_STEP_ABANDON;
-        return failed || stopped();
+        return !told || stopped();
+    }
+    /// Tells of progress where somebody wants it. false with an exception set. GIL held.
+    bool tell(int64_t finished, int64_t offered) {
+        if (!progress_) return true;
+        PyObject* told =
+            PyObject_CallFunction(progress_, "LL", static_cast<long long>(finished), static_cast<long long>(offered));
+        Py_XDECREF(told);
+        return told != nullptr;
     }
     /// look() from a thread without the GIL, which is taken only where there is something to be done with it: when the
     /// interpreter ends, it does not come back to a thread that waits for it.
-    int32_t look_released(int64_t finished, int64_t steps) {
+    int32_t look_released(int64_t finished, int64_t offered) {
         if (_Py_IsFinalizing()) return 1;
         if (!progress_ && !signals_) return stopped();
-        const PyGILState_STATE state = PyGILState_Ensure();
-        const int32_t end = look(finished, steps);
-        PyGILState_Release(state);
-        return end;
+        return outliving([&] {
+            const PyGILState_STATE state = PyGILState_Ensure();
+            const int32_t end = look(finished, offered);
+            PyGILState_Release(state);
+            return end;
+        });
     }
     bool stopped() const { return self_->stop->load(std::memory_order_relaxed); }
 
     /// Whether it is time to look().
     bool is_due() const { return Clock::now() - last_ >= kInterval; }
     /// look() where it is.
-    int32_t due(int64_t finished, int64_t steps) {
+    int32_t due(int64_t finished, int64_t offered) {
         if (!is_due()) return stopped();
-        const int32_t end = look(finished, steps);
+        const int32_t end = look(finished, offered);
         last_ = Clock::now();
         return end;
     }
@@ -239,8 +247,8 @@ private:
 };
 
 /// For the backend, which asks on the thread that called it.
-int32_t poll(void* context, int64_t finished, int64_t steps) {
-    return static_cast<Watch*>(context)->look_released(finished, steps);
+int32_t poll(void* context, int64_t finished, int64_t offered) {
+    return static_cast<Watch*>(context)->look_released(finished, offered);
 }
 
 /// The number of threads of the process while runs that want their own number go on: the last to end puts back what was
@@ -287,6 +295,7 @@ bool run_native(StepsObject* self, int64_t max_steps, int32_t threads, Watch& wa
     outcome.steps = report.steps;
     outcome.launches = report.steps > 0;
     outcome.visits = report.visits;
+    outcome.offered = report.offered;
     outcome.exact = report.flags & EAGLE_STEP_EXACT;
     outcome.stopped = report.flags & EAGLE_STEP_STOPPED;
     return !PyErr_Occurred();
@@ -318,11 +327,14 @@ bool run_rounds(StepsObject* self, int64_t max_steps, Watch& watch, Outcome& out
     const auto samples = static_cast<uint32_t>(self->samples());
     if (self->word) *self->word = self->k;
     *self->counter = static_cast<uint32_t>(samples - std::count(self->mask, self->mask + samples, '\0'));
+    int64_t left = samples - *self->counter;
     const auto goes_on = [&] { return outcome.steps < max_steps && *self->counter < samples && !watch.stopped(); };
     const auto count = [&] {
         ++outcome.launches;
         outcome.steps += self->k;
         outcome.visits += samples;
+        outcome.offered += self->k * left;
+        left = samples - *self->counter;
         outcome.exact = self->k == 1 || *self->counter < samples;
     };
     while (goes_on()) {
@@ -340,7 +352,7 @@ bool run_rounds(StepsObject* self, int64_t max_steps, Watch& watch, Outcome& out
             Py_END_ALLOW_THREADS;
             if (!passed(failed, status)) return false;
         }
-        watch.due(*self->counter, outcome.steps);
+        watch.due(*self->counter, outcome.offered);
         if (PyErr_Occurred()) return false;
     }
     outcome.stopped = watch.stopped();
@@ -348,7 +360,8 @@ bool run_rounds(StepsObject* self, int64_t max_steps, Watch& watch, Outcome& out
 }
 
 /// run(max_steps, threads, progress): (launches, steps, exact, visits, stopped). The counter then has the finished
-/// samples, those that were before included.
+/// samples, those that were before included. `progress` is told of samples finished and steps offered now and then, and
+/// at the end.
 PyObject* steps_run(PyObject* object, PyObject* args) {
     long long max_steps;
     int threads;
@@ -365,7 +378,7 @@ PyObject* steps_run(PyObject* object, PyObject* args) {
         const TeamSize team(seam, more || !native ? threads : 0);
         const bool ran =
             native ? run_native(self, max_steps, threads, watch, outcome) : run_rounds(self, max_steps, watch, outcome);
-        if (!ran) return nullptr;
+        if (!ran || !watch.tell(*self->counter, outcome.offered)) return nullptr;
         return Py_BuildValue("LLNLN", static_cast<long long>(outcome.launches), static_cast<long long>(outcome.steps),
                              PyBool_FromLong(outcome.exact), static_cast<long long>(outcome.visits),
                              PyBool_FromLong(outcome.stopped));

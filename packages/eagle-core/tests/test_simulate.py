@@ -76,7 +76,7 @@ def test_progress_is_told() -> None:
     told: list[tuple[int, int, int]] = []
     eagle.simulate(ks.decay, RATES, 0.1, np.ones(5), np.zeros(5), max_steps=100,
                    progress=lambda *now: told.append(now))
-    assert told[-1] == (5, 5, 22)
+    assert told[-1][:2] == (5, 5) and told[-1][2] >= sum(STOPS)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 64, 1003])
@@ -200,6 +200,11 @@ def test_state_that_an_earlier_kernel_reads_is_needed() -> None:
     y, e = np.ones(3), np.full(3, 7.0)
     r = eagle.simulate([ks.under, ks.halving, ks.gauge], y=y, e=e, floor=0.1, max_steps=9)
     assert r.x.tolist() == [0.125**2] * 3 and r.allocated == ("x",)  # e as it was before the last step
+
+
+def test_state_that_an_earlier_kernel_has_written_may_be_left_out() -> None:
+    r = eagle.simulate([ks.gauge, ks.under, ks.halving], y=np.ones(3), floor=0.1, max_steps=9)
+    assert r.e.tolist() == r.x.tolist() == [0.125**2] * 3 and sorted(r.allocated) == ["e", "x"]
 
 
 @pytest.mark.want("7e")

@@ -258,3 +258,14 @@ def test_what_is_stepped_again_is_counted_once() -> None:
         steps = Serial(model, copied(planes), None).run(1000).counts.sum()
         eagle.run_until_done(model.plan, max_steps=10**6, dispatch0_mix=mix, **planes)
         assert mix.sum() == steps, dist
+
+
+@pytest.mark.parametrize(("n", "told"), [(512, (1, True)), (513, (2, False))])
+def test_one_heavy_step(n: int, told: tuple[int, bool]) -> None:
+    """Where many samples take one step of many operations, it is not asked whether the last took two."""
+    model = MODELS["orbit"]
+    planes = {**model.planes(n, 3, "equal"), "t_end": np.full(n, 0.005)}
+    want = Serial(model, planes).run(100)
+    report = eagle.run_until_done(model.plan, max_steps=100, **planes, terminated=(mask := np.zeros(n, bool)))
+    assert_same(planes, mask, want)
+    assert want.steps == 1 and (report.steps, report.exact_steps) == told

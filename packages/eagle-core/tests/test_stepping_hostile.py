@@ -36,6 +36,35 @@ print("end", flush=True)
     assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
 
 
+@pytest.mark.parametrize("work", [
+    "run.run()",
+    "memory.memcpy(b.ctypes.data, a.ctypes.data, a.nbytes)",
+    "active.compact()",
+], ids=["progress", "memcpy", "compact"])
+def test_a_process_ends_while_threads_come_back_for_the_interpreter(work: str) -> None:
+    """The interpreter that is gone ends such a thread, which must not end the process."""
+    done = ran(f"""
+from eagle import _core as memory
+model = MODELS["decay"]
+a, b = np.zeros(1 << 18), np.zeros(1 << 18)
+def work():
+    planes = model.planes(100, 3, "never")
+    run = eagle.until_done(model.plan, max_steps=2**40, progress=lambda *_: time.sleep(0.05), **planes)
+    active = eagle.ActiveSet(np.zeros(1 << 18, bool))
+    while True:
+        {work}
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.3)
+class Slow:
+    def __del__(self):
+        time.sleep(0.3)
+sys.modules["slow"] = Slow()
+print("end", flush=True)
+""")
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
+
+
 @pytest.mark.parametrize("leave", ["raise SystemExit(7)", "return"])
 def test_a_child_that_is_forked_in_a_run_ends(leave: str) -> None:
     """Its parent's threads are not there; the parent's run goes on."""
@@ -43,8 +72,8 @@ def test_a_child_that_is_forked_in_a_run_ends(leave: str) -> None:
 model = MODELS["RK4 oscillator"]
 planes = model.planes(3000, 3, "never")
 pids = []
-def progress(*told):
-    if not pids:
+def progress(done, n, steps):
+    if steps and not pids:
         pids.append(os.fork())
         if pids[0] == 0:
             {leave}
@@ -62,7 +91,8 @@ print(os.waitstatus_to_exitcode(os.waitpid(pids[0], 0)[1]))
 
 
 @pytest.mark.parametrize("form", ["RK4 oscillator", "sample_index", "integers and a counter"])
-def test_a_plane_that_goes_in_a_run(form: str) -> None:
+@pytest.mark.parametrize("calls", [1, 2], ids=["as it begins", "in the middle"])
+def test_a_plane_that_goes_in_a_run(form: str, calls: int) -> None:
     """What the function that is told of progress resizes is not written any more."""
     model = MODELS[form]
     planes = model.planes(2000, 3, "never")
@@ -71,10 +101,11 @@ def test_a_plane_that_goes_in_a_run(form: str) -> None:
 
     def progress(*_: int) -> None:
         told.append(1)
-        planes[name].resize(10, refcheck=False)
+        if len(told) == calls:
+            planes[name].resize(10, refcheck=False)
 
     run = eagle.until_done(model.plan, max_steps=10**9, progress=progress, **planes)
     run.host_threads = 1
     with pytest.raises(eagle.BufferRefused, match="moved"):
         run.run()
-    assert told == [1]
+    assert len(told) == calls

@@ -405,10 +405,11 @@ def test_progress_is_told_the_truth() -> None:
     model = MODELS["steps=1"]
     planes = model.planes(3000, 3, "spread")
     run = eagle.until_done(model.plan, max_steps=150, progress=lambda *args: told.append(args), **planes)
+    taken = int(np.minimum(planes["stop"], 150).sum())
     report = run.run()
     assert told and all(type(value) is int for row in told for value in row)
     assert [row[0] for row in told] == sorted(row[0] for row in told) and {row[1] for row in told} == {3000}
-    assert all(done <= report.finished and steps <= report.steps for done, _, steps in told)
+    assert [row[2] for row in told] == sorted(row[2] for row in told) and told[-1] == (report.finished, 3000, taken)
 
 
 def test_an_exception_of_a_node() -> None:

@@ -197,7 +197,7 @@ def test_block_by_block() -> None:
 def test_progress_counts_the_whole_batch() -> None:
     planes, told = planes_of("one step", 3000), list[tuple[int, int, int]]()
     eagle.simulate(sk.one_step, max_steps=100, dispatch="segmented", progress=lambda *now: told.append(now), **planes)
-    assert told[-1] == (3000, 3000, int(planes["stop"].max())) and {n for _, n, _ in told} == {3000}
+    assert told[-1] == (3000, 3000, int(planes["stop"].sum())) and {n for _, n, _ in told} == {3000}
     assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
 
 

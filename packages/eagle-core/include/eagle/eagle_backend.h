@@ -393,10 +393,11 @@ typedef struct eagle_step_plane { /* no struct_size */
 #define EAGLE_STEP_GUARD 4u  /* uint8_t: samples where it is set take no steps */
 #define EAGLE_STEP_COUNTS 8u /* that many cells, which each step of a sample adds to: no samples' */
 
-/* Now and then on the calling thread, with samples finished and steps taken so far: 0 goes on, EAGLE_STEP_ABANDON ends
- * the run without another look at the planes, whose memory may be gone, anything else ends it. */
+/* Now and then on the calling thread, with samples finished and steps offered so far, as in the report: 0 goes on,
+ * EAGLE_STEP_ABANDON ends the run without another look at the planes, whose memory may be gone, anything else ends it.
+ */
 #define EAGLE_STEP_ABANDON 2
-typedef int32_t (*eagle_step_poll)(void *ctx, int64_t finished, int64_t steps);
+typedef int32_t (*eagle_step_poll)(void *ctx, int64_t finished, int64_t offered);
 
 /* A finishing kernel over a batch: samples are independent of each other. Slots are those of params, -1 for none. */
 typedef struct eagle_step_desc {
@@ -432,6 +433,7 @@ typedef struct eagle_step_report { /* out */
     int64_t steps;    /* the most a sample took; without EAGLE_STEP_EXACT a bound */
     int64_t visits;   /* samples that calls of the entry were given, all calls added up */
     int64_t finished; /* samples whose mask is set */
+    int64_t offered;  /* steps of calls to samples that were not finished, all together; at most 2^62 */
 } eagle_step_report;
 
 #define EAGLE_STEP_EXACT 1u

@@ -164,12 +164,13 @@ AT(step_desc, 100, reserved);
 AT(step_desc, 104, poll);
 AT(step_desc, 112, poll_ctx);
 
-SIZE(step_report, 32);
+SIZE(step_report, 40);
 AT(step_report, 0, struct_size);
 AT(step_report, 4, flags);
 AT(step_report, 8, steps);
 AT(step_report, 16, visits);
 AT(step_report, 24, finished);
+AT(step_report, 32, offered);
 
 /* ---- filtering --------------------------------------------------------------------------------------------------- */
 

@@ -12,7 +12,8 @@ namespace eagle::stepping {
 
 /// Learns at which ages samples finish. A call of w steps costs `overhead` steps for each sample, and makes those that
 /// finish within it wait w / 2 steps on average: with a share h of the samples finishing in each step, the sum is least
-/// at w = sqrt(2 overhead / h). Ages are rounded, so that samples begun at different times meet at one.
+/// at w = sqrt(2 overhead / h), and by measurement at sqrt(overhead / h): those that wait make vectors slower too. Ages
+/// are rounded, so that samples begun at different times meet at one.
 class Ages {
 public:
     /// `unit`: steps of one launch, which ages are multiples of; 0 where any number but 1 will do.
@@ -24,7 +25,7 @@ public:
         const Level& level = levels_[levelOf(age)];
         const double years = static_cast<double>(age);
         const double share = (level.finished + 1) / (level.lived + kPrior * years + kFirst);
-        const double steps = std::sqrt(kWeight * overhead_ / share);
+        const double steps = std::sqrt(overhead_ / share);
         return cut(age, rounded(age, std::clamp(steps, kShortest, 2 * years + 2 * kFirst)));
     }
 
@@ -48,7 +49,7 @@ public:
     }
 
 private:
-    static constexpr double kWeight = 1, kPrior = 2, kFirst = 16, kShortest = 8, kMemory = 0.9;
+    static constexpr double kPrior = 2, kFirst = 16, kShortest = 8, kMemory = 0.9;
     static constexpr int kPerOctave = 8;
 
     struct Level {

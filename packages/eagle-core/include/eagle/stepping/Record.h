@@ -39,14 +39,24 @@ public:
         make(now_);
     }
 
-    /// Whether all of the group would finish in one step. To be confirmed once it did finish.
-    bool endsInOne(const Group& group, const std::vector<Row>& rows, const std::uint8_t* mask) {
-        copy(now_, group, rows, mask);
+    /// Whether all of the group that was kept would finish in one step: certain once the group itself came to the
+    /// same().
+    bool endsInOne(const Group& group) {
         show(group);
+        restore();
         return !stepped(group, 1);
     }
-    void confirm(const Group& group) {
-        if (group.age > run_.most() && !same(group)) run_.bound(group.age);
+
+    /// Whether the state is, bit for bit, what the group came to.
+    bool same(const Group& group) const {
+        const char* own = now_.memory.get();
+        for (const Row& row : *rows_) {
+            if (!row.writes) continue;
+            if (std::memcmp(own, row.data + group.first * static_cast<std::int64_t>(row.bytes), span_ * row.bytes) != 0)
+                return false;
+            own += pitch(row.bytes);
+        }
+        return true;
     }
 
     /// All of the group finished since it was kept: raises the most of the run to the steps of its last.
@@ -161,18 +171,6 @@ private:
         } else {
             run_.bound(from + 2);
         }
-    }
-
-    /// Whether the state is, bit for bit, what the group came to.
-    bool same(const Group& group) const {
-        const char* own = now_.memory.get();
-        for (const Row& row : *rows_) {
-            if (!row.writes) continue;
-            if (std::memcmp(own, row.data + group.first * static_cast<std::int64_t>(row.bytes), span_ * row.bytes) != 0)
-                return false;
-            own += pitch(row.bytes);
-        }
-        return true;
     }
 
     Run& run_;

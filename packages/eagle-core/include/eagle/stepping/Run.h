@@ -15,9 +15,9 @@
 
 namespace eagle::stepping {
 
-/// Asked now and then, on the thread that called, with samples finished and steps taken so far: 0 goes on, kAbandon
+/// Asked now and then, on the thread that called, with samples finished and steps offered so far: 0 goes on, kAbandon
 /// ends the run without another look at the planes, anything else ends it.
-using Poll = std::int32_t (*)(void* context, std::int64_t finished, std::int64_t steps);
+using Poll = std::int32_t (*)(void* context, std::int64_t finished, std::int64_t offered);
 
 inline constexpr std::int32_t kAbandon = 2;
 
@@ -27,17 +27,18 @@ struct Report {
     bool stopped = false;
     std::int64_t visits = 0;    ///< samples that calls were given, each call's added up
     std::int64_t finished = 0;  ///< samples that are finished, those that were before included
+    std::int64_t offered = 0;   ///< steps of calls to samples that were not finished; at most 2^62
 };
 
 /// A participant's part of the report, on lines of its own.
 struct alignas(128) Tally {
     std::atomic<std::int64_t> finished{0};
-    std::atomic<double> steps{0};  ///< of all samples: more than 64 bits hold
+    std::atomic<double> offered{0};  ///< steps of all samples: more than 64 bits hold
     std::int64_t visits = 0;
 
-    void add(std::int64_t more, double taken) {
+    void add(std::int64_t more, double steps) {
         finished.store(finished.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
-        steps.store(steps.load(std::memory_order_relaxed) + taken, std::memory_order_relaxed);
+        offered.store(offered.load(std::memory_order_relaxed) + steps, std::memory_order_relaxed);
     }
 };
 
@@ -89,18 +90,24 @@ public:
     void ask(std::chrono::steady_clock::time_point now) {
         if (team_) team_->wakeIfLong();
         if (!poll_ || stop.load(std::memory_order_relaxed) || now - asked_ < kInterval) return;
-        std::int64_t finished = 0;
-        double steps = 0;
-        for (int i = 0; i < participants_; ++i) {
-            finished += tallies_[i].finished.load(std::memory_order_relaxed);
-            steps += tallies_[i].steps.load(std::memory_order_relaxed);
-        }
-        const std::int32_t answer = poll_(context_, finished, static_cast<std::int64_t>(std::min(steps, kMostTold)));
+        Report told;
+        sum(told);
+        const std::int32_t answer = poll_(context_, told.finished, told.offered);
         if (forked())
             throw std::runtime_error("the process was forked in the middle of a run, which goes on in the parent");
         if (answer == kAbandon) abandoned.store(true, std::memory_order_relaxed);
         if (answer != 0) stop.store(true, std::memory_order_relaxed);
         asked_ = Clock::now();
+    }
+
+    /// Fills in what the tallies tell at any time.
+    void sum(Report& report) const {
+        double offered = 0;
+        for (int i = 0; i < participants_; ++i) {
+            report.finished += tallies_[i].finished.load(std::memory_order_relaxed);
+            offered += tallies_[i].offered.load(std::memory_order_relaxed);
+        }
+        report.offered = static_cast<std::int64_t>(std::min(offered, kMostTold));
     }
 
     /// Whether this is a child of the process the run began in, without its workers.

@@ -111,17 +111,15 @@ private:
         while (group.age < target && group.live > 0 && !stopped()) {
             const std::int64_t most = run_.most(), word = wordOf(target - group.age, group.count);
             const bool records = batch_.fused() && word > most - group.age;
-            const bool once = records && most == group.age + 1 && record_.endsInOne(group, rows, mask);
-            if (records && !once) record_.keep(group, rows, mask);
+            if (records) record_.keep(group, rows, mask);
+            const bool once = records && most == group.age + 1 && record_.endsInOne(group);
             call(group, word);
             if (abandoned()) return;
             if (group.live > 0 || batch_.unit == 1) {
                 run_.raise(group.age);
             } else if (!batch_.fused()) {
                 run_.bound(group.age);
-            } else if (once) {
-                record_.confirm(group);
-            } else if (records) {
+            } else if (records && !(once && record_.same(group))) {
                 record_.resolve(group);
             }
         }
@@ -160,6 +158,7 @@ private:
     /// The age to step a group to.
     std::int64_t targetOf(std::int64_t age, bool meets) const {
         std::int64_t target = ages_.next(age);
+        if (age == 0 && run_.most() == 1 && batch_.fused() && !batch_.tellsOne) run_.bound(2);
         const std::int64_t most = run_.most();
         if (most < target && ages_.reaches(age, most)) target = most;
         if (!meets) return target;

@@ -60,7 +60,8 @@ struct Job {
 }  // namespace detail
 
 /// Steps every sample that is not finished until it is, or took `batch.cap` steps. `threads` is the most that take
-/// part. Throws what the entry throws; then, and where the run is stopped, every sample is at a step's end.
+/// part. Where the run is stopped every sample is at a step's end. Throws what the entry throws, the samples of its
+/// call as it left them.
 inline Report stepRun(const Batch& batch, int threads, Poll poll, void* context) {
     constexpr std::int64_t kWorthThreads = 128, kWorthWaking = 2048;
     const exec::Team::Lease team =
@@ -79,10 +80,8 @@ inline Report stepRun(const Batch& batch, int threads, Poll poll, void* context)
     report.steps = job.run.most();
     report.exact = job.run.exact();
     report.stopped = job.run.stop.load(std::memory_order_relaxed);
-    for (const Tally& tally : tallies) {
-        report.visits += tally.visits;
-        report.finished += tally.finished.load(std::memory_order_relaxed);
-    }
+    job.run.sum(report);
+    for (const Tally& tally : tallies) report.visits += tally.visits;
     return report;
 }
 

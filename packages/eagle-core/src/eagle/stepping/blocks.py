@@ -113,12 +113,15 @@ def step_blocks(door: str, model: Model, calling: Calling, planes: Mapping[str, 
                     np.empty(size * slot.width, slot.dtype), slot.writes) for name, slot in slots.items()]
     told = read_progress(door, progress)
     mask, done, most_steps, exact, mapped = runner.terminated, 0, 0, True, 0
+    before = offered = 0  # steps, as far as somebody is told
     others = {name: value for name, value in plain.items() if name not in slots}
     blocks: dict[int, Runner] = {}
     verdict: Verdict | None = None
 
     def tell(now: int, _: int, steps: int) -> object:
-        return told(done + now, n, max(steps, most_steps)) if told is not None else None
+        nonlocal offered
+        offered = before + steps
+        return told(done + now, n, offered) if told is not None else None
 
     try:
         for base in range(0, n, size):
@@ -130,7 +133,7 @@ def step_blocks(door: str, model: Model, calling: Calling, planes: Mapping[str, 
             # Also behind KeyboardInterrupt every plane is at a step boundary.
             report = between(partial(block.run_for, door), partial(_copy_back, batch, base, count, mask, block),
                              partial(_copy, batch, base, count, block))
-            done += report.finished
+            done, before = done + report.finished, offered
             most_steps, exact, mapped = max(most_steps, report.steps), exact and report.exact_steps, \
                 mapped + report.mapped
             verdict = together(verdict, report)

@@ -44,7 +44,8 @@ class Loop:
     def run(self, max_steps: int, threads: int,
             progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
         """Step until all are done, `max_steps` were offered or :meth:`stop` was called: (launches, steps, whether
-        these are exact, visits of samples, whether it was stopped)."""
+        these are exact, visits of samples, whether it was stopped). `progress` is told of samples done and of steps
+        offered to samples that were not, behind each launch."""
         if not threads:
             return self._run(max_steps, progress)
         team = backends.host()
@@ -77,10 +78,11 @@ class Loop:
     def _steps(self, max_steps: int, progress: Callable[[int, int], object] | None,
                interrupts: Interrupts) -> tuple[int, int, bool, int, bool]:
         counter, n, herd = self._counter, self._n, self._herd
-        launches = steps = mapped = 0
+        launches = steps = mapped = offered = 0
         exact = True
         while steps < max_steps and counter[0] < n and not self._stopped:
             mapped += n if herd is None else herd.live
+            left = n - int(counter[0])
             if self._fused and max_steps > 1:
                 taken, exact = self._fused_launch(max_steps - steps)
             else:
@@ -89,11 +91,12 @@ class Loop:
                 exact = taken == 1 or int(counter[0]) < n
             launches += 1
             steps += taken
+            offered += taken * left
             if herd is not None:
                 herd.follow(int(counter[0]))
             interrupts.deliver()
             if progress is not None:
-                progress(int(counter[0]), steps)
+                progress(int(counter[0]), offered)
         return launches, steps, exact, mapped, self._stopped
 
     def _launch(self, word: int) -> None:

@@ -11,7 +11,7 @@ from eagle.errors import refusal, shown
 
 __all__ = ["Progress", "read_progress"]
 
-#: Called at rounds of a run with (samples done, samples, steps).
+#: Called at rounds of a run with (samples done, samples, steps offered to all samples together).
 Progress = Callable[[int, int, int], object]
 
 

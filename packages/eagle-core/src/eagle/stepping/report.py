@@ -28,7 +28,7 @@ class RunReport:
     reorders: int
     build_s: float  #: seconds of a one-time capture; 0.0 on the host
     launches_by_k: dict[int, int] = field(default_factory=dict)
-    exact_steps: bool = False  #: whether `steps` is known; else it is how many were offered
+    exact_steps: bool = False  #: whether `steps` is known; else it is a bound
     slot_fill: float | None = None
     mode: str = "band"
     probe: bool = False

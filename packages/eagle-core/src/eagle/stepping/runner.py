@@ -47,7 +47,7 @@ class Runner:
 
     __slots__ = ("__weakref__", "_before", "_binding", "_bytes", "_counter", "_door", "_engine", "_entered", "_every",
                  "_herd", "_host_policy", "_host_threads", "_last", "_loop", "_max_steps", "_model", "_moves",
-                 "_progress", "_ran", "_said", "_stale", "_turns", "_word")
+                 "_progress", "_ran", "_stale", "_turns", "_word")
 
     def __init__(self, door: str, model: Model, max_steps: int, every: int | None, theta: float | None,
                  layout: str | None, progress: Progress | None, planes: Mapping[str, Any]) -> None:
@@ -74,7 +74,6 @@ class Runner:
         # Steps, whether exact, visits of samples, compactions, reorders, what was decided.
         self._ran: tuple[int, bool, int, int, int, Verdict | None] = (0, True, 0, 0, 0, None)
         self._entered: int | None = None  # the thread that is about to step, in its turn
-        self._said: tuple[int, int] | None = None
         all_done = SkipGuard(self._counter, 0, np.array([binding.n], np.uint32), 0)
         self._loop = RepeatWhile(partial(_step, weakref.ref(self)), all_done, 1)
 
@@ -103,14 +102,15 @@ class Runner:
 
     @property
     def active(self) -> ActiveSet | None:
-        """The active set of a compacting kernel, which says who is live; None without one."""
+        """The active set of a compacting kernel, which says who is live; None without one. Raises Busy beside a run,
+        which keeps the set."""
         if not self._model.compacting:
             return None
-        herd = self._keep_herd()
         if self._stale:
-            herd.active.rebuild()
-            self._stale = False
-        return herd.active
+            with self._turns("active"):
+                self._keep_herd().active.rebuild()
+                self._stale = False
+        return self._keep_herd().active
 
     @property
     def steps_per_launch(self) -> int | str:
@@ -263,25 +263,24 @@ class Runner:
         """One call of the engine."""
         progress = None if self._progress is None else self._told
         binding, herd, self._stale = self._binding, self._herd, True
-        self._said = None
         if herd is not None:
             herd.compactions = herd.reorders = 0
         try:
+            if progress is not None:
+                progress(self._before, 0)
+                self._refuse_moved("Runner.run")  # by whoever is told
             _, steps, exact, mapped, _ = binding.run(self._engine.run, self._max_steps, self._host_threads or 0,
                                                      self._host_policy == "auto" and not self._moves, progress)
             herd = self._herd  # made by now, where the loop kept one
             self._ran = (steps, exact, mapped, herd.compactions if herd else 0, herd.reorders if herd else 0,
                      self._engine.verdict)
-            if progress is not None and self._said != (now := (int(self._counter[0]), steps)):
-                progress(*now)
         finally:
             if isinstance(self._progress, Bar):
                 self._progress.close()
 
-    def _told(self, done: int, steps: int) -> object:
+    def _told(self, done: int, offered: int) -> object:
         assert self._progress is not None
-        self._said = (done, steps)
-        return self._progress(done, self._binding.n, steps)
+        return self._progress(done, self._binding.n, offered)
 
     def stop(self) -> None:
         """From any thread: let :meth:`run` return at its next round, with ``done`` false and every sample between
@@ -359,8 +358,9 @@ def until_done(plan: Step, /, *, max_steps: int, every: int | None = None, reord
     once, and :meth:`Runner.result` gives its answer.
 
     `every` (steps between compactions) and `reorder` (a threshold) are for kernels with an active set. `progress` is
-    True for a bar, or a function of (samples done, samples, steps). `record`, `window`, `memory_budget`, `events` and
-    `on_no_event` are reserved.
+    True for a bar, or a function of (samples done, samples, steps), called when a run begins, now and then, and when
+    its steps are through; the steps are those offered to all samples together. `record`, `window`, `memory_budget`,
+    `events` and `on_no_event` are reserved.
 
     Raises ValueError for a step that does not finish or cannot be stepped, for options that do not fit and for planes
     as :meth:`Plan.bind` does; TypeError for what is no plan and no number.

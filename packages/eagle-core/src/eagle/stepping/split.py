@@ -177,7 +177,7 @@ class SplitEngine:
         if others == self.n or self.stopped:
             return 0, True, 0
         part.counter[0] = others
-        told = None if progress is None else lambda done, steps: progress(before + done - others, steps)
+        told = None if progress is None else lambda done, offered: progress(before + done - others, offered)
 
         def count() -> None:
             np.logical_and(rest, own, out=rest)
@@ -198,6 +198,7 @@ class _Course:
         self._max_steps = -(-max_steps // over.whole) * over.whole
         self._groups: dict[str, tuple[str, tuple[int, ...], float]] = {}
         self.launches = self.steps = self.visits = self._sorts = self._split_steps = self._branches = 0
+        self._offered = 0  # as far as somebody is told
         self.exact = True
 
     def verdict(self) -> Verdict:
@@ -251,8 +252,8 @@ class _Course:
 
     def _sorted(self, which: int, steps: int) -> int:
         """Steps by branch; how many the busiest sample took."""
-        size, told = self._over.split.divisions[which].size, self._told()
-        came = [self._over.step(which, branch, steps, *self._how, told) for branch in range(size)]
+        size = self._over.split.divisions[which].size
+        came = [self._over.step(which, branch, steps, *self._how, self._told()) for branch in range(size)]
         taken = max(one for one, _, _ in came)
         self._sorts += 1
         self._split_steps += taken
@@ -268,8 +269,15 @@ class _Course:
         self.visits += visits
 
     def _told(self) -> Progress | None:
-        tell, before = self._progress, self.steps
-        return None if tell is None else lambda done, steps: tell(done, before + steps)
+        tell, before = self._progress, self._offered
+        if tell is None:
+            return None
+
+        def told(done: int, offered: int) -> object:
+            self._offered = before + offered
+            return tell(done, self._offered)
+
+        return told
 
 
 class _Selector:

@@ -1,0 +1,48 @@
+// The GIL, given up for a while.
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+// CPython ends a thread that asks for the GIL behind the interpreter's end; before 3.14 by pthread_exit, whose
+// unwinding would end the process at the first frame that lets nothing through, such as a destructor.
+#pragma once
+
+#include <Python.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+#if __has_include(<cxxabi.h>)
+#include <cxxabi.h>
+#endif
+
+namespace eagle::core {
+
+/// What `body` gives, which may ask for the GIL. A thread that would be ended sleeps for as long as the process lives.
+template <class Body>
+decltype(auto) outliving(Body&& body) {
+#ifdef __GLIBCXX__
+    try {
+        return std::forward<Body>(body)();
+    } catch (const abi::__forced_unwind&) {
+        for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+    }
+#else
+    return std::forward<Body>(body)();
+#endif
+}
+
+/// The thread is without the GIL while it lives.
+class Released {
+public:
+    Released() : state_(PyEval_SaveThread()) {}
+    ~Released() {
+        outliving([this] { PyEval_RestoreThread(state_); });
+    }
+    Released(const Released&) = delete;
+    Released& operator=(const Released&) = delete;
+
+private:
+    PyThreadState* const state_;
+};
+
+}  // namespace eagle::core
