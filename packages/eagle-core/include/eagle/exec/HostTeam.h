@@ -45,8 +45,8 @@ private:
     std::uint64_t pieces_, rowsEach_, longer_;  ///< the first `longer_` pieces have one row more
 };
 
-/// A range shared by a team: body(begin, count) for each piece of it. Every participant has a run of neighbouring pieces,
-/// so that the next job finds them in the same caches, and helps the others when its own run is done.
+/// A range shared by a team: body(begin, count) for each piece of it. Every participant has a run of neighbouring
+/// pieces, so that the next job finds them in the same caches, and helps the others when its own run is done.
 template <class Body>
 class HostJob {
 public:
@@ -115,9 +115,7 @@ private:
 /// An entry over a partition with a team that the caller holds.
 inline void run(Team& team, plugin::HostEntry entry, void* const* params, const plugin::Partition& partition,
                 std::int64_t grain) {
-    const auto piece = [&](std::int64_t begin, std::int64_t count) {
-        entry(params, begin, count, partition.nSamples);
-    };
+    const auto piece = [&](std::int64_t begin, std::int64_t count) { entry(params, begin, count, partition.nSamples); };
     HostJob(team, partition.base, partition.count, grain, piece).run();
 }
 
