@@ -268,7 +268,8 @@ def check_contents(session: nox.Session, name: str, files: set[str]) -> None:
     if module:
         wanted |= {f"{module}/__init__.py", f"{module}/py.typed"}
     if name == "eagle-core":
-        wanted |= {"eagle/include/eagle/eagle_backend.h", "eagle/include/eagle/eagle_backend_symbols.def"}
+        wanted |= {"eagle/include/eagle/eagle_backend.h", "eagle/include/eagle/eagle_backend_symbols.def",
+                   "eagle/cmake/eagleConfig.cmake", "eagle/cmake/eagleConfigVersion.cmake"}
     problems = [f"{path} is missing" for path in sorted(wanted - files)]
     if name in NATIVE and not any(path.endswith((".so", ".dylib", ".pyd", ".dll")) for path in files):
         problems.append("no compiled library")

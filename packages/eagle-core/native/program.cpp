@@ -61,7 +61,7 @@ struct ProgramObject {
 struct ReplaysObject {
     PyObject ob_base;
     ProgramObject* program;
-    util::Busy busy;
+    util::InUse busy;
 };
 
 bool read_places(PyObject* arrays, std::vector<Place>& places) {
@@ -215,7 +215,7 @@ PyObject* program_timed(PyObject* object, PyObject*) {
 /// The object is in use while this lives.
 class Turn {
 public:
-    explicit Turn(util::Busy& busy) : busy_(busy), taken_(busy.enter()) {}
+    explicit Turn(util::InUse& busy) : busy_(busy), taken_(busy.enter()) {}
     ~Turn() {
         if (taken_) busy_.leave();
     }
@@ -223,7 +223,7 @@ public:
     explicit operator bool() const { return taken_; }
 
 private:
-    util::Busy& busy_;
+    util::InUse& busy_;
     const bool taken_;
 };
 
@@ -279,7 +279,7 @@ PyObject* replays_leave(PyObject* object, PyObject*) {
 
 PyObject* replays_new(PyTypeObject* type, PyObject*, PyObject*) {
     PyObject* object = type->tp_alloc(type, 0);
-    if (object) new (&reinterpret_cast<ReplaysObject*>(object)->busy) util::Busy;
+    if (object) new (&reinterpret_cast<ReplaysObject*>(object)->busy) util::InUse;
     return object;
 }
 
