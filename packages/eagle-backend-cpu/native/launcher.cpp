@@ -25,7 +25,7 @@ struct Launcher {
     Program program;
     std::shared_ptr<Stream> stream;
     std::int64_t logicalSize = 0;
-    util::Busy used;
+    util::InUse used;
 };
 
 /// One call at a time: a host function must not change the launcher it is replayed by, nor replay it.
@@ -41,7 +41,7 @@ public:
     Use& operator=(const Use&) = delete;
 
 private:
-    util::Busy& used_;
+    util::InUse& used_;
 };
 
 Registry<eagle_launcher, Launcher>& launchers() {
