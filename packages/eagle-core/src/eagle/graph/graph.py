@@ -162,7 +162,7 @@ class Graph(_core.Replays):
     def fuse(self, value: bool) -> None:
         self._open(f"{DOOR}.fuse")
         if not isinstance(value, bool):
-            raise TypeError(refusal(DOOR, "fuse", shown(value), "True or False", "pass one of them"))
+            raise TypeError(refusal(f"{DOOR}.fuse", "fuse", shown(value), "True or False", "pass one of them"))
         self._fuse = value
 
     @property
@@ -260,6 +260,7 @@ class Graph(_core.Replays):
 
     def update(self, values: Any = None, /, **kw: Any) -> NoReturn:
         """Refused: this version records nothing."""
+        self._built(f"{DOOR}.update")
         raise RuntimeError(refusal(f"{DOOR}.update", "this graph", "one that records nothing",
                                    "one built with record=True, in a version that has it", "change the arrays instead"))
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eagle import _core, counters, exec
-from eagle.graph.tree import CONDITIONALS, GROUP, LAUNCH, SEQUENCE, arms_of
+from eagle.graph.tree import CONDITIONALS, GROUP, LAUNCH, SEQUENCE, arms_of, leaves
 from eagle.interop.buffer import view_for
 from eagle.nodes import BUILT_IN, Node, RepeatWhile, get_node_kind
 from eagle.plan import BoundPlan
@@ -119,7 +119,7 @@ class Place(NamedTuple):
 def places_of(nodes: Sequence[Node]) -> tuple[Place, ...]:
     """Every array of numpy that some node touches."""
     found: dict[int, Place] = {}
-    for node in nodes:
+    for node in leaves(nodes):
         for planes, written in ((node.reads, False), (node.writes, True)):
             for plane in planes:
                 array = plane.array
