@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hawk
 import hawk.math as m
-from hawk import Index, Mutable, Param, Scalar, Table, Vector
+from hawk import Index, Mutable, Param, Scalar, Table, Terminated, Vector
 
 
 @hawk.kernel
@@ -66,3 +66,10 @@ def branchy(kind: Index, x: Mutable[Scalar]):
 @hawk.kernel
 def authored(kind: Index, x: Mutable[Scalar]):
     x = m.dispatch(kind, [x * 0.25, x - 1.0, m.cos(x)], policy="predicated")
+
+
+@hawk.kernel(steps=1)
+def stepped(stop: Scalar, terminated: Terminated, x: Mutable[Scalar], k: Mutable[Scalar]):
+    x = x * 0.5
+    k += 1.0
+    terminated = k >= stop

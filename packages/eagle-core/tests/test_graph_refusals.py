@@ -3,36 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import graph_kernels as ks
 import numpy as np
 import pytest
+from graph_forms import nothing, touching, u32
 from producers import Producer
 
 import eagle
 from eagle import BufferRefused, RepeatWhile, SkipGuard, Skippable, opaque, repeat_while, skippable
 from eagle.graph import Graph, Node, get_node_kind, register_node_kind
-from eagle.nodes import node as kinds
 from eagle.plan import BoundPlan
 
 Array = np.ndarray[Any, Any]
 
 
-def u32(*values: int) -> Array:
-    return np.array(values, np.uint32)
-
-
 def zeros(n: int = 4) -> Array:
     return np.zeros(n)
-
-
-def nothing() -> None: ...
-
-
-def touching(reads: dict[str, Any] | None = None, writes: dict[str, Any] | None = None, name: str | None = None) -> Node:
-    return opaque(nothing, reads=reads or {}, writes=writes or {}, name=name)
 
 
 def halved(x: Array) -> BoundPlan:
@@ -52,12 +41,6 @@ def refused(raised: type[Exception], *facts: str) -> Any:
             return True
 
     return Expected()
-
-
-@pytest.fixture
-def fresh_kinds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(kinds, "_kinds", dict(kinds._kinds))
-    yield
 
 
 # ---- section 1 -------------------------------------------------------------------------------------------------------
@@ -248,7 +231,8 @@ def test_a_failed_add_claims_nothing() -> None:
         Graph().add_node(loop)
 
 
-@pytest.mark.parametrize("kind", ["launch", "group", "sequence", "skippable", "repeat_while", "branches", "cell", "wait",
+@pytest.mark.parametrize("kind", ["launch", "group", "sequence", "skippable", "repeat_while", "branches", "cell",
+                                  "wait",
                                   "phase", "phase_reverse", "opaque", "opaque_host", "opaque_stream", "child", "copy",
                                   "reduce"])
 def test_kinds_of_eagle_are_taken(kind: str) -> None:
@@ -275,7 +259,8 @@ def test_a_captured_graph_does_not_run_on_the_host() -> None:
 @pytest.mark.parametrize(("branches", "raised", "facts"), [
     ([], ValueError, ("branches", "two")), ([touching()], ValueError, ("branches", "two")),
     ([touching(), []], ValueError, ("branches[1]",)), ([(), touching()], ValueError, ("branches[0]",)),
-    ([touching(), 3], TypeError, ("branches[1]", "int")), ([touching(), [touching(), "x"]], TypeError, ("branches[1]", "str")),
+    ([touching(), 3], TypeError, ("branches[1]", "int")),
+    ([touching(), [touching(), "x"]], TypeError, ("branches[1]", "str")),
     ([touching(), None], TypeError, ("branches[1]", "None")), (3, TypeError, ("3",)), (None, TypeError, ("None",)),
     ("ab", TypeError, ("'ab'",)),
 ])
@@ -287,7 +272,8 @@ def test_what_is_no_group(branches: Any, raised: type[Exception], facts: tuple[s
 
 
 @pytest.mark.parametrize(("names", "raised", "facts"), [
-    (["a"], ValueError, ("names", "1", "2")), (["a", "b", "c"], ValueError, ("names", "3", "2")), ([], ValueError, ("names",)),
+    (["a"], ValueError, ("names", "1", "2")), (["a", "b", "c"], ValueError, ("names", "3", "2")),
+    ([], ValueError, ("names",)),
     ("ab", TypeError, ("names", "'ab'")), (3, TypeError, ("names", "3")),
 ])
 def test_names_of_branches(names: Any, raised: type[Exception], facts: tuple[str, ...]) -> None:
@@ -310,7 +296,8 @@ def test_siblings_that_race(kind: str) -> None:
     r0, w0, r1, w1 = RACES[kind]
     x = zeros(8)
     g = Graph().add_node(touching()).add_group([member(x, r0, w0, "left"), member(x, r1, w1, "right")])
-    with refused(ValueError, "eagle.Graph.build", "'left'", "'right'", "nodes 1 ", " 2 ", kind, "'p'", "'q'", "one branch"):
+    with refused(ValueError, "eagle.Graph.build", "'left'", "'right'", "nodes 1 ", " 2 ",
+                 kind, "'p'", "'q'", "one branch"):
         g.build()
     assert g.backend is None and g.schedule == ()
 
@@ -408,7 +395,8 @@ def test_planes_of_a_device() -> None:
 
 
 @pytest.mark.parametrize(("device", "raised", "facts"), [
-    (1, ValueError, ("device", "1")), (-3, ValueError, ("-3",)), ("0", TypeError, ("'0'",)), (True, TypeError, ("True",)),
+    (1, ValueError, ("device", "1")), (-3, ValueError, ("-3",)), ("0", TypeError, ("'0'",)),
+    (True, TypeError, ("True",)),
     (0.0, TypeError, ("0.0",)),
 ])
 def test_another_device(device: Any, raised: type[Exception], facts: tuple[str, ...]) -> None:
@@ -425,8 +413,10 @@ def test_record_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("dispatch", "facts"), [
-    ("segmented", ("'segmented'", "simulate")), ({"dispatch0": "segmented"}, ("'segmented'",)), ("auto", ("'auto'", "switch")),
-    ("fast", ("'fast'", "predicated")), ({"dispatch0": "fast"}, ("'fast'",)), ({"dispatch7": "switch"}, ("dispatch7", "dispatch0")),
+    ("segmented", ("'segmented'", "simulate")), ({"dispatch0": "segmented"}, ("'segmented'",)),
+    ("auto", ("'auto'", "switch")),
+    ("fast", ("'fast'", "predicated")), ({"dispatch0": "fast"}, ("'fast'",)),
+    ({"dispatch7": "switch"}, ("dispatch7", "dispatch0")),
     (3, ("3",)), ({3: "switch"}, ("3",)), (["switch"], ("switch",)),
 ])
 def test_dispatches_that_cannot_be(dispatch: Any, facts: tuple[str, ...]) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,3 +185,47 @@ def view_of_capsule(obj: object, capsule: object, stream: int | None, assume_wri
 def view_of_array(obj: object, keep: object, address: int, typestr: str, shape: tuple[int, ...],
                   strides: tuple[int, ...] | None, read_only: bool, device_type: int, device_id: int, stream: int,
                   assume_writable: bool, /) -> BufferView: ...
+
+# ---- graphs ----------------------------------------------------------------------------------------------------------
+
+OVERLAP_MAX_WORK: int
+DRAWN_EDGES: int
+EDGE_MEANINGS: dict[str, str]  # by kind
+
+_Bytes = tuple[int, list[int], list[int], int]  # address, shape, strides in bytes, itemsize
+# name, node, address, shape, strides in bytes, itemsize, access: 0 reads, 1 writes, 2 both
+_PlaneRow = tuple[str, int, int, list[int], list[int], int, int]
+_Groups = list[list[list[int]]]  # the nodes of each branch of each group
+
+class Edges:
+    def __len__(self) -> int: ...
+    def tuples(self) -> list[tuple[int, int, str, str]]: ...  # src, dst, plane, kind
+
+def overlap(a: _Bytes, b: _Bytes, max_work: int = ...) -> bool: ...
+def derive_edges(planes: list[_PlaneRow], groups: _Groups = ...) -> Edges: ...
+def sibling_conflicts(planes: list[_PlaneRow], groups: _Groups) -> list[tuple[int, int, str, str, str]]: ...
+
+class Drawing:
+    # label, kind, schedule, frame or -1, whether own code; edges or (src, dst, plane, kind); kind, label, parent or -1
+    def __init__(self, nodes: list[tuple[str, str, str, int, bool]], edges: Edges | list[tuple[int, int, str, str]],
+                 frames: list[tuple[str, str, int]]) -> None: ...
+    def text(self, unicode: bool = True, max_label: int = 24) -> str: ...
+    def mermaid(self) -> str: ...
+    def dot(self) -> str: ...
+    def placed(self, most: int, bus: int) -> dict[str, Any]: ...
+    @property
+    def hidden(self) -> int: ...
+    @property
+    def xy(self) -> list[tuple[float, float]]: ...
+
+class Program:
+    # steps: native/recording.h; arrays with whether a step writes them; what is called ahead of each launch
+    def __new__(cls, backend: Backend, device: int, steps: tuple[tuple[Any, ...], ...],
+                arrays: tuple[tuple[NDArray[Any], bool], ...], checks: tuple[Callable[[], object], ...],
+                /) -> Program: ...
+
+class Replays:
+    def launch(self, n: SupportsIndex = 1) -> Self: ...
+    def _set(self, program: Program, /) -> None: ...
+    def _enter(self) -> bool: ...
+    def _leave(self) -> None: ...

@@ -66,10 +66,11 @@ class Graph(_core.Replays):
         """
         door = f"{DOOR}.add"
         self._open(door)
-        if not isinstance(bound, BoundPlan):
-            raise TypeError(refusal(door, "bound", f"{shown(bound)}, a {type(bound).__name__}",
-                                    "a BoundPlan, as Plan.bind returns it",
-                                    "use add_node" if isinstance(bound, Node) else "bind the plan, or use add_node"))
+        given: object = bound
+        if not isinstance(given, BoundPlan):
+            fix = "use add_node" if isinstance(given, Node) else "bind the plan, or use add_node"
+            raise TypeError(refusal(door, "bound", f"{shown(given)}, a {type(given).__name__}",
+                                    "a BoundPlan, as Plan.bind returns it", fix))
         return self._append(door, launch(door, bound, name, grad))
 
     def add_node(self, node: Node | Skippable | RepeatWhile, *, name: str | None = None) -> Self:
@@ -80,9 +81,10 @@ class Graph(_core.Replays):
         """
         door = f"{DOOR}.add_node"
         self._open(door)
-        if not isinstance(node, Node | Skippable | RepeatWhile):
-            fix = "use add" if isinstance(node, BoundPlan) else "wrap your own code in eagle.opaque"
-            raise TypeError(refusal(door, "node", f"{shown(node)}, a {type(node).__name__}",
+        given: object = node
+        if not isinstance(given, Node | Skippable | RepeatWhile):
+            fix = "use add" if isinstance(given, BoundPlan) else "wrap your own code in eagle.opaque"
+            raise TypeError(refusal(door, "node", f"{shown(given)}, a {type(given).__name__}",
                                     "a Node, or what skippable() or repeat_while() returns", fix))
         return self._append(door, as_node(door, "node", node, name))
 
@@ -361,7 +363,8 @@ def _refuse_read_only(door: str, places: Iterable[Place]) -> None:
     for place in places:
         if place.writes and not place.array.flags.writeable:
             raise BufferRefused(refusal(door, f"node {place.node!r}, plane {place.plane!r}",
-                                        "a read-only array that the node writes", "a writable one", "pass another array"))
+                                        "a read-only array that the node writes", "a writable one",
+                                        "pass another array"))
 
 
 def _check_result(value: Any) -> None:

@@ -64,8 +64,8 @@ def launch(door: str, bound: BoundPlan, name: str | None, grad: bool = True) -> 
     arguments = bound.arguments
     if copies := sorted(arguments.copies):
         raise ValueError(refusal(door, f"bound, planes {copies}", "arrays that each launch would copy",
-                                 "contiguous arrays, with a row for each component", "pass numpy.ascontiguousarray() of "
-                                 "them, samples last: a graph works on the very arrays"))
+                                 "contiguous arrays, with a row for each component", "pass numpy.ascontiguousarray() "
+                                 "of them, samples last: a graph works on the very arrays"))
     for plane, slot in arguments.slots.items():
         if slot.is_array and plane in arguments.given and plane not in arguments.memory:
             raise ValueError(refusal(door, f"bound, plane {plane!r}", "an array that bind() copied",
@@ -92,8 +92,8 @@ def as_node(door: str, argument: str, part: Any, name: str | None = None) -> Nod
     if callable(part):
         known = getattr(part, "as_node", None)  # of the body of a runner's loop
         return opaque(part, name=name) if known is None else as_node(door, argument, known(), name)
-    raise TypeError(refusal(door, argument, f"{shown(part)}, a {type(part).__name__}", "a Node, a BoundPlan, a skippable "
-                            "or repeat_while, or a list of them", "wrap your own code in eagle.opaque"))
+    raise TypeError(refusal(door, argument, f"{shown(part)}, a {type(part).__name__}", "a Node, a BoundPlan, a "
+                            "skippable or repeat_while, or a list of them", "wrap your own code in eagle.opaque"))
 
 
 def _parts(door: str, argument: str, step: Any) -> Iterator[Node]:

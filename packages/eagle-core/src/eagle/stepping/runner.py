@@ -354,7 +354,8 @@ class Stepping:
         """The same as a node, which says what it touches and holds the runner."""
         runner = self._runner()
         if runner is None:
-            raise ValueError(refusal("Runner.loop", "the runner", "one that is gone", "one that lives as long as its loop",
+            raise ValueError(refusal("Runner.loop", "the runner", "one that is gone",
+                                     "one that lives as long as its loop",
                                      "keep a reference to it"))
         reads, writes = runner._touched()
         return opaque(runner._step, reads=reads, writes=writes, name="run")
