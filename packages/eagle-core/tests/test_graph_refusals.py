@@ -389,8 +389,15 @@ def test_planes_of_a_device() -> None:
 
     array = Far(zeros(), device=(2, 0))
     g = Graph().add_node(touching(reads={"far": array}))
-    with pytest.raises((eagle.BackendUnavailable, ValueError), match="far"):
+    with refused(eagle.BackendUnavailable, "'far'", "device"):
         g.build()
+    for backend in ("cpu", eagle.backends.host().kind):
+        with refused(ValueError, repr(backend), "'far'", "device"):
+            g.build(backend=backend)
+    with refused(ValueError, "'far'", "'farther'", "(2, 0)", "(2, 1)"):
+        Graph().add_node(touching({"far": array, "farther": Far(zeros(), device=(2, 1))})).build()
+    with refused(eagle.BackendUnavailable, "backend", "'gpu'"):
+        Graph().add_node(touching()).build(backend="gpu")
     assert g.backend is None
 
 

@@ -365,7 +365,7 @@ def test_checked_launches() -> None:
 
 
 def test_counters() -> None:
-    before = eagle._counters.snapshot()
+    before = eagle.counters.snapshot()
     assert list(before) == ["captures", "instantiations", "binds", "rebinds", "updates", "graph_builds", "reverses",
                             "records", "host_syncs"]
     x = np.zeros(4)
@@ -375,7 +375,7 @@ def test_counters() -> None:
         g.build(backend="gpu")
     g.build().launch(3)
     bound.rebind(x=np.zeros(4))
-    after = eagle._counters.snapshot()
+    after = eagle._counters.snapshot()  # type: ignore[attr-defined]
     changed = {name: after[name] - before[name] for name in after if after[name] != before[name]}
     assert changed == {"captures": 1, "instantiations": 1, "binds": 1, "rebinds": 1, "graph_builds": 1}
 
@@ -385,10 +385,10 @@ def test_counters_are_exact_under_threads() -> None:
         for _ in range(50):
             Graph().add_node(touching()).build()
 
-    before = eagle._counters.snapshot()["graph_builds"]
+    before = eagle.counters.snapshot()["graph_builds"]
     threads = [threading.Thread(target=build) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert eagle._counters.snapshot()["graph_builds"] - before == 200
+    assert eagle.counters.snapshot()["graph_builds"] - before == 200

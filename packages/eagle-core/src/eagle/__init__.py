@@ -26,7 +26,6 @@ from eagle.errors import (
 )
 
 if TYPE_CHECKING:  # what _LAZY says, for type checkers
-    from eagle import _counters as _counters
     from eagle import (
         abi,
         backends,

@@ -24,7 +24,8 @@ from eagle.plan import BoundPlan
 __all__ = ["Graph", "Stage"]
 
 DOOR = "eagle.Graph"
-BACKENDS = ("cpu", "gpu", "cuda", "hip", "metal")
+HOST, DEVICE = "cpu", "gpu"  # what Graph.backend says
+BACKENDS = (HOST, DEVICE, "cuda", "hip", "metal")
 
 
 class Stage(NamedTuple):
@@ -223,7 +224,7 @@ class Graph(_core.Replays):
             stages = tuple(_stages(nodes, fusion))
             self._set(program)
             self._nodes, self._places, self._stages, self._dispatch = nodes, places, stages, chosen
-            self._backend = "cpu"
+            self._backend = HOST
             counters.add("graph_builds")
             return self
         finally:
@@ -338,14 +339,21 @@ def _kind(door: str, nodes: Sequence[Node], backend: Any) -> str:
                 at = (1, 0) if view.device[0] in HOST_DEVICE_TYPES else view.device
                 places.setdefault((int(at[0]), int(at[1])), f"plane {plane.name!r} of {node.label!r}")
     away = [place for place in places if place[0] not in HOST_DEVICE_TYPES]
-    if not away:
-        host = backends.for_device_type(1)
-        if backend not in (None, "cpu", host) and places:
-            raise ValueError(refusal(door, "backend", f"{backend!r}, and planes on the host", f"{host!r}",
-                                     "leave backend= out, or move the planes"))
-        return host
-    raise BackendUnavailable(refusal(door, next(places[place] for place in away), "memory of a device",
-                                     "planes on the host", "this version runs graphs there; copy the planes"))
+    host = backends.for_device_type(1)
+    if len(away) > 1:
+        raise ValueError(refusal(door, places[away[1]], f"device {away[1]} (DLPack type, ordinal)",
+                                 f"device {away[0]}, where {places[away[0]]} is", "make a graph for each device"))
+    if away and backend in (HOST, host):
+        raise ValueError(refusal(door, "backend", f"{backend!r}, and {places[away[0]]} on a device", repr(DEVICE),
+                                 "leave backend= out, or move the planes"))
+    if not away and places and backend not in (None, HOST, host):
+        raise ValueError(refusal(door, "backend", f"{backend!r}, and planes on the host", repr(host),
+                                 "leave backend= out, or move the planes"))
+    if away or backend not in (None, HOST, host):
+        what = places[away[0]] if away else "backend"
+        raise BackendUnavailable(refusal(door, what, "memory of a device" if away else repr(backend), "the host",
+                                         "this version runs graphs there; copy the planes"))
+    return host
 
 
 def _check_device(door: str, device: Any) -> None:

@@ -20,6 +20,7 @@ from eagle.stepping.relocation import Reach, reach
 
 __all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "places_of", "program_of", "schedule_of"]
 
+HOST = "cpu"  # what a context says
 IF, WHILE = 1, 3  # kinds of conditionals of the seam
 WHOLE = 2**32 - 1  # no piece of a launch is smaller: it runs on one thread
 #: A group of branches over at most so many samples runs a branch on a thread each.
@@ -42,7 +43,7 @@ class Context:
 
 def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fusion: Fusion) -> _core.Program:
     """The nodes, recorded."""
-    steps = tuple(_steps(door, nodes, fusion, Context("cpu")))
+    steps = tuple(_steps(door, nodes, fusion, Context(HOST)))
     places = tuple((plane.array, plane.writes) for plane in places_of(nodes))
     program = _core.Program(backend, -1, steps, places, tuple(checks_of(nodes)))
     counters.add("captures", "instantiations")
@@ -88,7 +89,7 @@ def _conditional(door: str, node: Node, fusion: Fusion) -> Step:
     if isinstance(made, RepeatWhile):
         cap, counter = made.cap, _cell(door, made.counter, 0)
         limit, brk = (0 if cells is None else _cell(door, cells, 0) for cells in (made.limit, made.brk))
-    body = tuple(_steps(door, node.payload.body, fusion, Context("cpu", True)))
+    body = tuple(_steps(door, node.payload.body, fusion, Context(HOST, True)))
     return ("conditional", WHILE if counter else IF, (body,), count, baseline, negate, counter, cap, limit, brk)
 
 
