@@ -37,7 +37,7 @@ PACKAGES = {
     "eagle-conformance": ROOT / "conformance",
 }
 NATIVE = ("eagle-core", "eagle-backend-cpu")
-TEST_TOOLS = ("pytest>=8", "pytest-timeout>=2.3", "hypothesis>=6.100")
+TEST_TOOLS = ("pytest>=8", "pytest-timeout>=2.3", "hypothesis>=6.100", "matplotlib>=3.7")
 # Exact, as docs/frameworks.md names them.
 FRAMEWORKS = ("numpy==2.4.6", "torch==2.13.0", "jax==0.10.2", "warp-lang==1.19.0", "apache-tvm-ffi==0.1.15.post2")
 CLANG_FORMAT = "clang-format==19.1.7"

@@ -79,13 +79,14 @@ bool read_places(PyObject* arrays, std::vector<Place>& places) {
     return true;
 }
 
-/// Program(backend, device, steps, arrays, checks): recorded at once. `arrays` are pairs of an array of numpy and whether
-/// a step writes it; `checks` are called ahead of each launch, and may raise.
+/// Program(backend, device, steps, arrays, checks, attribute): recorded at once. `arrays` are pairs of an array of numpy
+/// and whether a step writes it; `checks` are called ahead of each launch, and may raise; `attribute`: timed() will be
+/// asked.
 PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
     PyObject *backend, *steps, *arrays, *checks;
-    int device;
-    if (!PyArg_ParseTuple(args, "OiO!O!O!:Program", &backend, &device, &PyTuple_Type, &steps, &PyTuple_Type, &arrays,
-                          &PyTuple_Type, &checks))
+    int device, attribute;
+    if (!PyArg_ParseTuple(args, "OiO!O!O!p:Program", &backend, &device, &PyTuple_Type, &steps, &PyTuple_Type, &arrays,
+                          &PyTuple_Type, &checks, &attribute))
         return nullptr;
     const Backend* seam = backend_from(backend);
     if (!seam) return nullptr;
@@ -100,7 +101,7 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
             self->checks = Py_NewRef(checks);
             self->places = new std::vector<Place>;
             if (!read_places(arrays, *self->places)) return nullptr;
-            self->recording = new Recording(seam->shared_from_this(), device, steps);
+            self->recording = new Recording(seam->shared_from_this(), device, steps, attribute);
             return object;
         } catch (const PythonError&) {
             return nullptr;
@@ -188,6 +189,25 @@ bool replay(ProgramObject* self, int64_t n) {
         if (PyErr_CheckSignals() < 0) return false;
     }
     return true;
+}
+
+/// timed(): the seconds of each step in one replay, () where the backend cannot tell.
+PyObject* program_timed(PyObject* object, PyObject*) {
+    auto* self = reinterpret_cast<ProgramObject*>(object);
+    return guarded([&]() -> PyObject* {
+        if (has_moved(self)) return PyErr_Format(PyExc_RuntimeError, "_core.Program.timed: a plane moved");
+        std::vector<double> seconds;
+        eagle_status status;
+        {
+            const Released released;
+            status = self->recording->timed(seconds);
+        }
+        if (status != EAGLE_OK) return failed(self, status), nullptr;
+        PyObject* result = PyTuple_New(static_cast<Py_ssize_t>(seconds.size()));
+        for (std::size_t i = 0; result && i < seconds.size(); ++i)
+            PyTuple_SET_ITEM(result, static_cast<Py_ssize_t>(i), PyFloat_FromDouble(seconds[i]));
+        return result;
+    });
 }
 
 // ---- Replays
@@ -282,11 +302,17 @@ void replays_dealloc(PyObject* object) {
     Py_DECREF(type);
 }
 
+PyMethodDef program_methods[] = {
+    {"timed", program_timed, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyType_Slot program_slots[] = {
     {Py_tp_doc, const_cast<char*>("Steps that were recorded.")},
     {Py_tp_new, reinterpret_cast<void*>(program_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(program_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(program_traverse)},
+    {Py_tp_methods, program_methods},
     {0, nullptr},
 };
 PyType_Spec program_spec = {"eagle._core.Program", sizeof(ProgramObject), 0,

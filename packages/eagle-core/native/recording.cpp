@@ -58,12 +58,13 @@ struct Recording::Step {
     std::vector<uint64_t> streams;  ///< of the arms
 };
 
-Recording::Recording(std::shared_ptr<const Backend> backend, int device, PyObject* steps)
+Recording::Recording(std::shared_ptr<const Backend> backend, int device, PyObject* steps, bool attribute)
     : backend_(std::move(backend)),
       device_(device),
       stream_(*backend_, &Symbols::stream_release),
       graph_(*backend_, &Symbols::graph_release),
-      launcher_(*backend_, &Symbols::launcher_release) {
+      launcher_(*backend_, &Symbols::launcher_release),
+      attribute_(attribute && backend_->fn.launcher_launch_timed && backend_->fn.capture_snapshot_nodes) {
     const Backend& seam = *backend_;
     eagle_stream_desc stream_desc{};
     stream_desc.struct_size = sizeof stream_desc;
@@ -239,29 +240,28 @@ void Recording::record(const Steps& steps, uint64_t stream) {
             case Step::Kind::Launch: {
                 const bool fuse = step.fuse && step.bounds.size() > 1 && seam.fn.capture_fuse;
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{1});
-                for (const BoundObject* bound : step.bounds) record(bound, stream);
+                for (const BoundObject* bound : step.bounds)
+                    attributed(stream, [&] { record(bound, stream); });
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{0});
                 break;
             }
             case Step::Kind::Entry:
-                for (const plugin::Partition& part : step.parts) {
-                    eagle_launch_desc desc = step.launch;
-                    desc.base = part.base, desc.count = part.count, desc.n_samples = part.nSamples;
-                    int32_t launched = 0;
-                    seam.call(&Symbols::run_device, &desc, &launched);
-                }
+                attributed(stream, [&] {
+                    for (const plugin::Partition& part : step.parts) {
+                        eagle_launch_desc desc = step.launch;
+                        desc.base = part.base, desc.count = part.count, desc.n_samples = part.nSamples;
+                        int32_t launched = 0;
+                        seam.call(&Symbols::run_device, &desc, &launched);
+                    }
+                });
                 break;
             case Step::Kind::Call:
-                seam.call(
-                    &Symbols::host_call, stream,
-                    [](void* callback) -> int32_t {
-                        auto* self = static_cast<Callback*>(callback);
-                        return self->recording->run(*self);
-                    },
-                    static_cast<void*>(step.callback));
+                attributed(stream, [&] { record(step.callback, stream); });
                 break;
             case Step::Kind::Copy:
-                seam.call(&Symbols::memcpy, step.dst, step.src, step.bytes, step.direction, stream);
+                attributed(stream, [&] {
+                    seam.call(&Symbols::memcpy, step.dst, step.src, step.bytes, step.direction, stream);
+                });
                 break;
             case Step::Kind::Fork:
                 seam.call(&Symbols::fork_fork, step.fork);
@@ -293,7 +293,49 @@ void Recording::record(const BoundObject* bound, uint64_t stream) {
     }
 }
 
+void Recording::record(Callback* callback, uint64_t stream) {
+    const auto function = [](void* callback) -> int32_t {
+        auto* self = static_cast<Callback*>(callback);
+        return self->recording->run(*self);
+    };
+    backend_->call(&Symbols::host_call, stream, static_cast<eagle_void_callback>(function),
+                   static_cast<void*>(callback));
+}
+
+template <class Work>
+void Recording::attributed(uint64_t stream, Work work) {
+    if (!attribute_) return work();
+    const std::size_t before = nodes_of(stream).size();
+    work();
+    const std::vector<uint64_t> nodes = nodes_of(stream);
+    units_.emplace_back(nodes.begin() + static_cast<std::ptrdiff_t>(before), nodes.end());
+}
+
+std::vector<uint64_t> Recording::nodes_of(uint64_t stream) const {
+    uint64_t* nodes = nullptr;
+    int64_t count = 0;
+    backend_->call(&Symbols::capture_snapshot_nodes, stream, &nodes, &count);
+    const std::unique_ptr<void, decltype(backend_->fn.free)> owned(nodes, backend_->fn.free);
+    return {nodes, nodes + count};
+}
+
 // ---- replays
+
+eagle_status Recording::timed(std::vector<double>& seconds) const {
+    if (!attribute_) return EAGLE_OK;
+    std::vector<uint64_t> nodes;
+    for (const auto& unit : units_) nodes.insert(nodes.end(), unit.begin(), unit.end());
+    std::vector<double> each(nodes.size());
+    const eagle_status status = backend_->fn.launcher_launch_timed(launcher_.get(), nodes.data(),
+                                                                   static_cast<int64_t>(nodes.size()), each.data());
+    auto next = each.begin();
+    for (const auto& unit : units_) {
+        double sum = 0;
+        for (std::size_t i = 0; i < unit.size(); ++i) sum += *next++;
+        seconds.push_back(sum);
+    }
+    return status;
+}
 
 int32_t Recording::run(Callback& callback) {
     return outliving([&]() -> int32_t {
@@ -317,12 +359,6 @@ void Recording::raise(eagle_status status) {
         return;
     }
     backend_->check(status);
-}
-
-std::size_t Recording::kernels() const {
-    int64_t count = 0;
-    backend_->call(&Symbols::launcher_kernel_node_count, launcher_.get(), &count);
-    return static_cast<std::size_t>(count);
 }
 
 }  // namespace eagle::core

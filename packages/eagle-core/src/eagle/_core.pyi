@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self, SupportsIndex
 
@@ -81,6 +81,38 @@ def host_free(ptr: int) -> None: ...
 class Turns:
     def __init__(self, owner: str) -> None: ...
     def __call__(self, method: str) -> AbstractContextManager[None]: ...
+
+OVERLAP_MAX_WORK: int
+DRAWN_EDGES: int
+EDGE_MEANINGS: dict[str, str]
+
+# Whether two arrays, each (address, shape, strides, itemsize), share a byte; True after so many steps of the search.
+def overlap(a: tuple[int, Sequence[int], Sequence[int], int], b: tuple[int, Sequence[int], Sequence[int], int],
+            max_work: int = ...) -> bool: ...
+
+# name, node, address, shape, strides, itemsize, access: 0 read, 1 written, 2 both
+_Plane = tuple[str, int, int, Sequence[int], Sequence[int], int, int]
+_Groups = Sequence[Sequence[Sequence[int]]]  # of each group the nodes of each branch
+
+class Edges:  # found whenever they are asked for: a chain has one between every two nodes
+    def __len__(self) -> int: ...
+    def tuples(self) -> list[tuple[int, int, str, str]]: ...  # src, dst, plane, kind
+
+def derive_edges(planes: Sequence[_Plane], groups: _Groups = ...) -> Edges: ...
+
+# first, second, their planes' names, kind: pairs in different branches
+def sibling_conflicts(planes: Sequence[_Plane], groups: _Groups) -> list[tuple[int, int, str, str, str]]: ...
+
+class Drawing:  # label, kind, schedule, frame, own code; kind, label, parent
+    def __init__(self, nodes: Sequence[tuple[str, str, str, int, bool]],
+                 edges: Edges | Sequence[tuple[int, int, str, str]],
+                 frames: Sequence[tuple[str, str, int]]) -> None: ...
+    hidden: int  # edges that are not drawn
+    xy: list[tuple[float, float]]
+    def text(self, unicode: bool = True, max_label: int = 24) -> str: ...
+    def mermaid(self) -> str: ...
+    def dot(self) -> str: ...
+    def placed(self, most: int, bus: int) -> dict[str, Any]: ...
 
 class Kernel:
     def __new__(cls, name: str, backend: Backend, entry: int,

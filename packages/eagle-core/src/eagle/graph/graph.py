@@ -6,20 +6,26 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, NoReturn, Self, SupportsIndex
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
 from eagle import _core, backends, counters
 from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, BufferRefused, busy, refusal, shown
+from eagle.graph import pictures
 from eagle.graph.dispatch import dispatched
 from eagle.graph.edges import Edge, derive, edges_of, refuse_races
+from eagle.graph.looks import picture_of
 from eagle.graph.lowering import Fusion, Place, places_of, program_of, schedule_of
+from eagle.graph.profile import Profile, profile_of, units
 from eagle.graph.tree import CONDITIONALS, arms_of, as_node, group, launch, leaves
 from eagle.interop.buffer import view_for
 from eagle.nodes import Node, RepeatWhile, Skippable, get_node_kind
 from eagle.plan import BoundPlan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Graph", "Stage"]
 
@@ -187,6 +193,42 @@ class Graph(_core.Replays):
         stages = len(self._stages) or len(self._nodes)
         return f"<eagle.Graph {self.num_nodes()} nodes, {stages} stages, {self._backend or 'unbuilt'}>"
 
+    # ---- pictures ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _picture(self) -> pictures.Picture:
+        return picture_of(self._nodes, self.schedule, self._backend)
+
+    def show(self, *, file: IO[str] | None = None) -> None:
+        """Print the graph."""
+        print(self, file=file)
+
+    def plot(self, ax: Any = None, *, edge_labels: bool = True, show_schedule: bool = True,
+             profile: Profile | None = None) -> Figure:
+        """The graph as a matplotlib figure, drawn into `ax` if there is one; `profile` colours each node by its share
+        of the time. Raises ImportError without matplotlib."""
+        shares = None if profile is None else _shares(self._nodes, profile)
+        return pictures.plot(self._picture, ax, edge_labels=edge_labels, show_schedule=show_schedule, shares=shares)
+
+    def to_mermaid(self) -> str:
+        """The graph as a flowchart of Mermaid."""
+        return pictures.mermaid(self._picture)
+
+    def to_dot(self) -> str:
+        """The graph as a digraph of Graphviz."""
+        return pictures.dot(self._picture)
+
+    def __str__(self) -> str:
+        if not self._nodes:
+            return f"{self._picture.header}\n\n  (empty)\n"
+        return pictures.text(self._picture)
+
+    def _repr_svg_(self) -> str:
+        return pictures.svg(self._picture)
+
+    def _repr_html_(self) -> str:
+        return pictures.html(self._picture)
+
     # ---- build -------------------------------------------------------------------------------------------------------
 
     def build(self, *, backend: str | None = None, record: bool = False, dispatch: Any = None,
@@ -227,6 +269,32 @@ class Graph(_core.Replays):
             self._backend = HOST
             counters.add("graph_builds")
             return self
+        finally:
+            self._leave()
+
+    def profile(self, n: SupportsIndex = 100) -> Profile:
+        """Run the nodes n times, each of them timed: what each takes, and its share. The planes change as by n launches.
+        Replays without profiling pay nothing for it.
+
+        Raises as :meth:`launch`, and BackendUnavailable where the backend cannot time nodes.
+        """
+        door = f"{DOOR}.profile"
+        self._built(door)
+        if (times := _times(door, n)) == 0:
+            raise ValueError(refusal(door, "n", "0", "1 or more", "pass how often the graph shall run"))
+        if not self._enter():
+            self._busy("profile")
+        try:
+            if any(place.found() is not None for place in self._places):
+                self._moved(times)
+            fusion = Fusion(self._fuse)
+            seam = backends.host()
+            program = program_of(door, seam, self._nodes, fusion, attribute=True)
+            replays = [program.timed() for _ in range(times)]
+            if not replays[0]:
+                raise BackendUnavailable(refusal(door, "backend", f"{seam.kind!r}, which times no nodes",
+                                                 "one that provides eagle_backend_launcher_launch_timed", "upgrade it"))
+            return profile_of(self._nodes, fusion, replays)
         finally:
             self._leave()
 
@@ -314,6 +382,12 @@ def _stages(nodes: Sequence[Node], fusion: Fusion) -> Iterable[Stage]:
                           if len(inner) > 1)
             yield Stage(tuple(leaf.label for leaf in leaves([node])), schedule_of(node), tile if len(run) > 1 else -1,
                         fused)
+
+
+def _shares(nodes: Sequence[Node], profile: Profile) -> dict[int, float]:
+    """The share of each node that is drawn: of a conditional that of all it holds."""
+    fusion, timed = Fusion(True), iter(profile.nodes)
+    return {i: sum(next(timed).share for _ in units([leaf], fusion)) for i, leaf in enumerate(leaves(nodes))}
 
 
 def _times(door: str, n: Any) -> int:

@@ -41,11 +41,12 @@ class Context:
         return get_node_kind(child.kind).lower_cpu(child, self)
 
 
-def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fusion: Fusion) -> _core.Program:
-    """The nodes, recorded."""
+def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fusion: Fusion,
+               attribute: bool = False) -> _core.Program:
+    """The nodes, recorded; `attribute`: to be timed one by one."""
     steps = tuple(_steps(door, nodes, fusion, Context(HOST)))
-    places = tuple((plane.array, plane.writes) for plane in places_of(nodes))
-    program = _core.Program(backend, -1, steps, places, tuple(checks_of(nodes)))
+    arrays = tuple((place.array, place.writes) for place in places_of(nodes))
+    program = _core.Program(backend, -1, steps, arrays, tuple(checks_of(nodes)), attribute)
     counters.add("captures", "instantiations")
     return program
 
