@@ -264,6 +264,23 @@ def test_distinct_graphs_in_threads() -> None:
         assert x.tolist() == [200.0 * (i + 1)] * 5000
 
 
+def interrupted(call: Callable[[], object]) -> float:
+    """The seconds from a Ctrl-C to the end of a call that it ends."""
+    sent: list[float] = []
+
+    def interrupt() -> None:
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(0.2, interrupt)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        call()
+    took = time.perf_counter() - sent[0]
+    timer.join()
+    return took
+
+
 @pytest.mark.parametrize("kind", ["native", "opaque", "loop", "large"])
 def test_ctrl_c(kind: str) -> None:
     x = np.zeros(2_000_000 if kind == "large" else 64)
@@ -275,19 +292,23 @@ def test_ctrl_c(kind: str) -> None:
     else:
         g.add(bind(ks.halve, x=x)).add(bind(ks.halve, x=x))
     g.build().launch()
-    sent: list[float] = []
-
-    def interrupt() -> None:
-        sent.append(time.perf_counter())
-        os.kill(os.getpid(), signal.SIGINT)
-
-    timer = threading.Timer(0.2, interrupt)
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        g.launch(10**9)
-    assert time.perf_counter() - sent[0] < 0.2
-    timer.join()
+    assert interrupted(lambda: g.launch(10**9)) < 0.2
     assert g.launch() is g
+
+
+@pytest.mark.parametrize("n", [8, 100_000])
+def test_ctrl_c_in_a_loop_without_end(n: int) -> None:
+    """A single replay, none of it Python."""
+    x, live, inner = np.ones(n), u32(1), u32(3)
+    halve = bind(ks.halve, x=x).launch
+    loop = repeat_while((halve, repeat_while(halve, None, 3, limit=inner)), SkipGuard.nonzero(live))
+    g = Graph().add_node(loop).build()
+    live[0] = 0
+    g.launch()  # a brief one
+    live[0] = 1
+    assert interrupted(g.launch) < 0.2
+    live[0] = 0
+    assert g.launch() is g and not x.any()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no-device: nothing forks here")

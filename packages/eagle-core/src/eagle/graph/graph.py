@@ -19,7 +19,7 @@ from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.looks import picture_of
 from eagle.graph.lowering import Fusion, Place, places_of, program_of, schedule_of
 from eagle.graph.profile import Profile, profile_of, units
-from eagle.graph.tree import CONDITIONALS, arms_of, as_node, group, launch, leaves
+from eagle.graph.tree import CONDITIONALS, DEVICE, HOST, arms_of, as_node, group, launch, leaves
 from eagle.interop.buffer import view_for
 from eagle.nodes import Node, RepeatWhile, Skippable, get_node_kind
 from eagle.plan import BoundPlan
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Graph", "Stage"]
 
 DOOR = "eagle.Graph"
-HOST, DEVICE = "cpu", "gpu"  # what Graph.backend says
 BACKENDS = (HOST, DEVICE, "cuda", "hip", "metal")
 
 
@@ -273,8 +272,8 @@ class Graph(_core.Replays):
             self._leave()
 
     def profile(self, n: SupportsIndex = 100) -> Profile:
-        """Run the nodes n times, each of them timed: what each takes, and its share. The planes change as by n launches.
-        Replays without profiling pay nothing for it.
+        """Run the nodes n times, each of them timed: what each takes, and its share. The planes change as by n
+        launches. Replays without profiling pay nothing for it.
 
         Raises as :meth:`launch`, and BackendUnavailable where the backend cannot time nodes.
         """

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eagle import _core, counters, exec
-from eagle.graph.tree import CONDITIONALS, GROUP, LAUNCH, SEQUENCE, arms_of, leaves
+from eagle.graph.tree import CONDITIONALS, GROUP, HOST, LAUNCH, SEQUENCE, arms_of, leaves
 from eagle.interop.buffer import view_for
 from eagle.nodes import BUILT_IN, Node, RepeatWhile, get_node_kind
 from eagle.plan import BoundPlan
@@ -20,7 +20,6 @@ from eagle.stepping.relocation import Reach, reach
 
 __all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "places_of", "program_of", "schedule_of"]
 
-HOST = "cpu"  # what a context says
 IF, WHILE = 1, 3  # kinds of conditionals of the seam
 WHOLE = 2**32 - 1  # no piece of a launch is smaller: it runs on one thread
 #: A group of branches over at most so many samples runs a branch on a thread each.

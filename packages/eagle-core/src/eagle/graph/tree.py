@@ -28,9 +28,10 @@ from eagle.nodes import (
 from eagle.plan import BoundPlan
 from eagle.sidecar import refuse_derived
 
-__all__ = ["BRANCHES", "CONDITIONALS", "Launch", "arms_of", "as_node", "group", "launch", "leaves"]
+__all__ = ["BRANCHES", "CONDITIONALS", "DEVICE", "HOST", "Launch", "arms_of", "as_node", "group", "launch", "leaves"]
 
 GROUP, SEQUENCE, LAUNCH, SKIPPABLE, REPEAT_WHILE = "group", "sequence", "launch", "skippable", "repeat_while"
+HOST, DEVICE = "cpu", "gpu"  #: what a graph and a context say of where they run
 CONDITIONALS = (SKIPPABLE, REPEAT_WHILE)
 BRANCHES = "branches"
 
