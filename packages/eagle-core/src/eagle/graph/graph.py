@@ -17,7 +17,7 @@ from eagle.graph import pictures
 from eagle.graph.dispatch import dispatched
 from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.looks import picture_of
-from eagle.graph.lowering import Fusion, Place, places_of, program_of, schedule_of
+from eagle.graph.lowering import Fusion, Place, Touched, places_of, program_of, schedule_of, touched_by
 from eagle.graph.profile import Profile, profile_of, units
 from eagle.graph.tree import CONDITIONALS, DEVICE, HOST, arms_of, as_node, group, launch, leaves
 from eagle.interop.buffer import view_for
@@ -253,15 +253,16 @@ class Graph(_core.Replays):
                                          "leave record= out"))
             nodes, chosen = dispatched(door, self._nodes, self._given("dispatch", dispatch))
             refuse_races(door, nodes)
-            kind = _kind(door, nodes, self._given("backend", backend))
+            touched = touched_by(nodes)
+            kind = _kind(door, touched, self._given("backend", backend))
             _check_device(door, self._given("device", device))
             seam = backends.load(kind)
             if not seam.has("launcher_launch"):
                 raise BackendUnavailable(refusal(door, "backend", f"{kind!r}, which records nothing",
                                                  "one with the groups capturer and launcher", "upgrade it"))
-            fusion, places = Fusion(self._fuse), places_of(nodes)
+            fusion, places = Fusion(self._fuse), places_of(touched)
             _refuse_read_only(door, places)
-            program = program_of(door, seam, nodes, fusion)
+            program = program_of(door, seam, nodes, fusion, places)
             stages = tuple(_stages(nodes, fusion))
             self._set(program)
             self._nodes, self._places, self._stages, self._dispatch = nodes, places, stages, chosen
@@ -288,7 +289,7 @@ class Graph(_core.Replays):
                 self._moved(times)
             fusion = Fusion(self._fuse)
             seam = backends.host()
-            program = program_of(door, seam, self._nodes, fusion, attribute=True)
+            program = program_of(door, seam, self._nodes, fusion, self._places, attribute=True)
             replays = [program.timed() for _ in range(times)]
             if not replays[0]:
                 raise BackendUnavailable(refusal(door, "backend", f"{seam.kind!r}, which times no nodes",
@@ -398,20 +399,24 @@ def _times(door: str, n: Any) -> int:
     return times
 
 
-def _kind(door: str, nodes: Sequence[Node], backend: Any) -> str:
+def _kind(door: str, touched: Sequence[Touched], backend: Any) -> str:
     """The kind that runs nodes over planes where these are."""
     if backend is not None and (not isinstance(backend, str) or backend not in (*BACKENDS, *backends.kinds())):
         raise ValueError(refusal(door, "backend", shown(backend), f"one of {BACKENDS}", "leave it out: the planes say"))
-    places: dict[tuple[int, int], str] = {}
-    for node in leaves(nodes):
-        for plane in (*node.reads, *node.writes):
+    places: dict[tuple[int, int], str] = {}  # of planes on devices
+    on_host = False
+    for node, reads, writes in touched:
+        for plane in (*reads, *writes):
             if isinstance(plane.array, np.ndarray):
-                places.setdefault((1, 0), f"plane {plane.name!r} of {node.label!r}")
+                on_host = True
+                continue
+            what = f"plane {plane.name!r} of {node.label!r}"
+            device, ordinal = view_for(door, what, plane.array).device
+            if device in HOST_DEVICE_TYPES:
+                on_host = True
             else:
-                view = view_for(door, f"node {node.label!r}, plane {plane.name!r}", plane.array)
-                at = (1, 0) if view.device[0] in HOST_DEVICE_TYPES else view.device
-                places.setdefault((int(at[0]), int(at[1])), f"plane {plane.name!r} of {node.label!r}")
-    away = [place for place in places if place[0] not in HOST_DEVICE_TYPES]
+                places.setdefault((int(device), int(ordinal)), what)
+    away = list(places)
     host = backends.for_device_type(1)
     if len(away) > 1:
         raise ValueError(refusal(door, places[away[1]], f"device {away[1]} (DLPack type, ordinal)",
@@ -419,7 +424,7 @@ def _kind(door: str, nodes: Sequence[Node], backend: Any) -> str:
     if away and backend in (HOST, host):
         raise ValueError(refusal(door, "backend", f"{backend!r}, and {places[away[0]]} on a device", repr(DEVICE),
                                  "leave backend= out, or move the planes"))
-    if not away and places and backend not in (None, HOST, host):
+    if not away and on_host and backend not in (None, HOST, host):
         raise ValueError(refusal(door, "backend", f"{backend!r}, and planes on the host", repr(host),
                                  "leave backend= out, or move the planes"))
     if away or backend not in (None, HOST, host):
