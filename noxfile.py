@@ -80,6 +80,15 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
+def graphs(session: nox.Session) -> None:
+    """Run 5 000 random graphs against a serial interpreter: ``nox -s graphs -- 50000`` for more."""
+    build_wheels(session)
+    install_ours(session, "eagle[hawk]", *TEST_TOOLS)
+    session.run("pytest", "-q", str(PACKAGES["eagle-core"] / "tests" / "test_graph_random.py"),
+                env={"EAGLE_GRAPH_CASES": session.posargs[0] if session.posargs else "5000"})
+
+
+@nox.session
 def interop(session: nox.Session) -> None:
     """Run the doors on arrays of torch, jax, Warp and tvm-ffi, and try 50 000 random arrays of numpy."""
     build_wheels(session)

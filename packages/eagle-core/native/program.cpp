@@ -79,9 +79,9 @@ bool read_places(PyObject* arrays, std::vector<Place>& places) {
     return true;
 }
 
-/// Program(backend, device, steps, arrays, checks, attribute): recorded at once. `arrays` are pairs of an array of numpy
-/// and whether a step writes it; `checks` are called ahead of each launch, and may raise; `attribute`: timed() will be
-/// asked.
+/// Program(backend, device, steps, arrays, checks, attribute): recorded at once. `arrays` are pairs of an array of
+/// numpy and whether a step writes it; `checks` are called ahead of each launch, and may raise; `attribute`: timed()
+/// will be asked.
 PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
     PyObject *backend, *steps, *arrays, *checks;
     int device, attribute;
@@ -195,6 +195,7 @@ bool replay(ProgramObject* self, int64_t n) {
 PyObject* program_timed(PyObject* object, PyObject*) {
     auto* self = reinterpret_cast<ProgramObject*>(object);
     return guarded([&]() -> PyObject* {
+        if (!is_fit(self)) return nullptr;
         if (has_moved(self)) return PyErr_Format(PyExc_RuntimeError, "_core.Program.timed: a plane moved");
         std::vector<double> seconds;
         eagle_status status;
@@ -235,7 +236,8 @@ PyObject* launched(ReplaysObject* self, int64_t n) {
     if (!is_fit(program)) return nullptr;
     if (has_moved(program) || checking()) [[unlikely]] {
         PyObject* count = PyLong_FromLongLong(n);
-        PyObject* done = count ? PyObject_CallMethodOneArg(object, checking() ? str_checked : str_moved, count) : nullptr;
+        PyObject* done =
+            count ? PyObject_CallMethodOneArg(object, checking() ? str_checked : str_moved, count) : nullptr;
         Py_XDECREF(count);
         if (!done) return nullptr;
         Py_DECREF(done);

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recording.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -54,6 +55,7 @@ struct Recording::Step {
     int32_t direction = 0;
     eagle_fork fork = nullptr;
     eagle_conditional conditional = nullptr;
+    bool repeats = false;
     std::vector<Steps> arms;
     std::vector<uint64_t> streams;  ///< of the arms
 };
@@ -212,6 +214,7 @@ Recording::Step Recording::prepare_conditional(PyObject* item, uint64_t stream) 
     desc.baseline_ptr = baseline;
     desc.counter_ptr = counter;
     desc.kind = kind;
+    step.repeats = kind == EAGLE_COND_WHILE;
     desc.arms = static_cast<uint32_t>(PyTuple_GET_SIZE(arms));
     desc.negate = static_cast<uint32_t>(negate);
     desc.brk_ptr = brk;
@@ -240,8 +243,7 @@ void Recording::record(const Steps& steps, uint64_t stream) {
             case Step::Kind::Launch: {
                 const bool fuse = step.fuse && step.bounds.size() > 1 && seam.fn.capture_fuse;
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{1});
-                for (const BoundObject* bound : step.bounds)
-                    attributed(stream, [&] { record(bound, stream); });
+                for (const BoundObject* bound : step.bounds) attributed(stream, [&] { record(bound, stream); });
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{0});
                 break;
             }
@@ -272,6 +274,7 @@ void Recording::record(const Steps& steps, uint64_t stream) {
                 uint64_t body = 0;
                 seam.call(&Symbols::conditional_begin, step.conditional, &body);
                 for (std::size_t i = 0; i < step.arms.size(); ++i) record(step.arms[i], step.streams[i]);
+                if (step.repeats) record_look(step.streams[0]);
                 seam.call(&Symbols::conditional_end, step.conditional);
                 break;
             }
@@ -300,6 +303,13 @@ void Recording::record(Callback* callback, uint64_t stream) {
     };
     backend_->call(&Symbols::host_call, stream, static_cast<eagle_void_callback>(function),
                    static_cast<void*>(callback));
+}
+
+/// At the end of a loop's body: one that goes on for long can be interrupted.
+void Recording::record_look(uint64_t stream) {
+    has_loops_ = true;
+    const auto look = [](void* recording) -> int32_t { return static_cast<Recording*>(recording)->look(); };
+    backend_->call(&Symbols::host_call, stream, static_cast<eagle_void_callback>(look), static_cast<void*>(this));
 }
 
 template <class Work>
@@ -345,6 +355,22 @@ int32_t Recording::run(Callback& callback) {
         if (!result) PyErr_Fetch(&type_, &error_, &trace_);
         PyGILState_Release(state);
         return result ? 0 : 1;
+    });
+}
+
+int32_t Recording::look() {
+    if (++looks_ % stride_ != 0) return 0;
+    const auto now = std::chrono::steady_clock::now();
+    const bool brief = now - std::exchange(clocked_, now) < kLook / 16;
+    stride_ = brief ? std::min(2 * stride_, kStride) : std::max(stride_ / 2, 1u);
+    if (now - looked_ < kLook) return 0;
+    looked_ = now;
+    return outliving([&]() -> int32_t {
+        const PyGILState_STATE state = PyGILState_Ensure();
+        const bool interrupted = PyErr_CheckSignals() < 0;
+        if (interrupted) PyErr_Fetch(&type_, &error_, &trace_);
+        PyGILState_Release(state);
+        return interrupted ? 1 : 0;
     });
 }
 

@@ -5,6 +5,7 @@
 
 #include <Python.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -69,7 +70,8 @@ public:
     eagle_status replay() const;
     /// What a failed replay() raises. GIL held.
     void raise(eagle_status status);
-    bool has_calls() const { return !callbacks_.empty(); }
+    /// Whether a replay may ask for the GIL.
+    bool has_calls() const { return !callbacks_.empty() || has_loops_; }
     const std::vector<BoundObject*>& bounds() const { return bounds_; }
     int32_t run(Callback& callback);
     /// One replay: the seconds that each step took, those of forks and conditionals in their place, a step for each
@@ -88,6 +90,8 @@ private:
     void record(const Steps& steps, uint64_t stream);
     void record(const BoundObject* bound, uint64_t stream);
     void record(Callback* callback, uint64_t stream);
+    void record_look(uint64_t stream);
+    int32_t look();
     template <class Work>
     void attributed(uint64_t stream, Work work);
     std::vector<uint64_t> nodes_of(uint64_t stream) const;
@@ -104,6 +108,11 @@ private:
     std::vector<std::unique_ptr<std::vector<uint64_t>>> arguments_;
     const bool attribute_;
     std::vector<std::vector<uint64_t>> units_;  // the nodes of each step
+    bool has_loops_ = false;
+    static constexpr std::chrono::milliseconds kLook{20};  // between two looks at signals, of a loop
+    static constexpr uint32_t kStride = 64;                // the most iterations between two looks at the clock
+    std::chrono::steady_clock::time_point looked_{}, clocked_{};
+    uint32_t looks_ = 0, stride_ = 1;
     PyObject *type_ = nullptr, *error_ = nullptr, *trace_ = nullptr;  // what a callback raised
 };
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -217,3 +217,18 @@ def view_of_capsule(obj: object, capsule: object, stream: int | None, assume_wri
 def view_of_array(obj: object, keep: object, address: int, typestr: str, shape: tuple[int, ...],
                   strides: tuple[int, ...] | None, read_only: bool, device_type: int, device_id: int, stream: int,
                   assume_writable: bool, /) -> BufferView: ...
+
+# ---- programs of graphs ----------------------------------------------------------------------------------------------
+
+class Program:
+    # steps: native/recording.h; arrays with whether a step writes them; what is called ahead of each launch
+    def __new__(cls, backend: Backend, device: int, steps: tuple[tuple[Any, ...], ...],
+                arrays: tuple[tuple[NDArray[Any], bool], ...], checks: tuple[Callable[[], object], ...],
+                attribute: bool, /) -> Program: ...
+    def timed(self) -> tuple[float, ...]: ...  # seconds of each step in one replay; () where nobody can tell
+
+class Replays:
+    def launch(self, n: SupportsIndex = 1) -> Self: ...
+    def _set(self, program: Program, /) -> None: ...
+    def _enter(self) -> bool: ...
+    def _leave(self) -> None: ...

@@ -92,7 +92,8 @@ def _launches(nodes: Sequence[Node]) -> Iterator[Node]:
 def _replaced(node: Node, made: Mapping[int, Node]) -> Node:
     """A node with those of `made` in the place of what it holds."""
     if node.kind in CONDITIONALS:
-        return replace(node, payload=replace(node.payload, body=tuple(_replaced(one, made) for one in node.payload.body)))
+        body = tuple(_replaced(one, made) for one in node.payload.body)
+        return replace(node, payload=replace(node.payload, body=body))
     if node.kind == GROUP:
         return replace(node, payload=tuple(tuple(_replaced(one, made) for one in arm) for arm in node.payload))
     if node.kind == SEQUENCE:

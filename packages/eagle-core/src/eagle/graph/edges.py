@@ -48,7 +48,7 @@ def derive(door: str, nodes: Sequence[Node]) -> _core.Edges:
 
 def edges_of(derived: _core.Edges) -> tuple[Edge, ...]:
     """The edges, one by one."""
-    return tuple(Edge(*row) for row in derived.tuples())
+    return tuple(map(Edge._make, derived.tuples()))
 
 
 def refuse_races(door: str, nodes: Sequence[Node]) -> None:

@@ -17,9 +17,9 @@ from eagle.graph import pictures
 from eagle.graph.dispatch import dispatched
 from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.looks import picture_of
-from eagle.graph.lowering import Fusion, Place, places_of, program_of, schedule_of
+from eagle.graph.lowering import Fusion, Place, Touched, places_of, program_of, schedule_of, touched_by
 from eagle.graph.profile import Profile, profile_of, units
-from eagle.graph.tree import CONDITIONALS, arms_of, as_node, group, launch, leaves
+from eagle.graph.tree import CONDITIONALS, DEVICE, HOST, arms_of, as_node, group, launch, leaves
 from eagle.interop.buffer import view_for
 from eagle.nodes import Node, RepeatWhile, Skippable, get_node_kind
 from eagle.plan import BoundPlan
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Graph", "Stage"]
 
 DOOR = "eagle.Graph"
-BACKENDS = ("cpu", "gpu", "cuda", "hip", "metal")
+BACKENDS = (HOST, DEVICE, "cuda", "hip", "metal")
 
 
 class Stage(NamedTuple):
@@ -72,10 +72,11 @@ class Graph(_core.Replays):
         """
         door = f"{DOOR}.add"
         self._open(door)
-        if not isinstance(bound, BoundPlan):
-            raise TypeError(refusal(door, "bound", f"{shown(bound)}, a {type(bound).__name__}",
-                                    "a BoundPlan, as Plan.bind returns it",
-                                    "use add_node" if isinstance(bound, Node) else "bind the plan, or use add_node"))
+        given: object = bound
+        if not isinstance(given, BoundPlan):
+            fix = "use add_node" if isinstance(given, Node) else "bind the plan, or use add_node"
+            raise TypeError(refusal(door, "bound", f"{shown(given)}, a {type(given).__name__}",
+                                    "a BoundPlan, as Plan.bind returns it", fix))
         return self._append(door, launch(door, bound, name, grad))
 
     def add_node(self, node: Node | Skippable | RepeatWhile, *, name: str | None = None) -> Self:
@@ -86,9 +87,10 @@ class Graph(_core.Replays):
         """
         door = f"{DOOR}.add_node"
         self._open(door)
-        if not isinstance(node, Node | Skippable | RepeatWhile):
-            fix = "use add" if isinstance(node, BoundPlan) else "wrap your own code in eagle.opaque"
-            raise TypeError(refusal(door, "node", f"{shown(node)}, a {type(node).__name__}",
+        given: object = node
+        if not isinstance(given, Node | Skippable | RepeatWhile):
+            fix = "use add" if isinstance(given, BoundPlan) else "wrap your own code in eagle.opaque"
+            raise TypeError(refusal(door, "node", f"{shown(given)}, a {type(given).__name__}",
                                     "a Node, or what skippable() or repeat_while() returns", fix))
         return self._append(door, as_node(door, "node", node, name))
 
@@ -168,7 +170,7 @@ class Graph(_core.Replays):
     def fuse(self, value: bool) -> None:
         self._open(f"{DOOR}.fuse")
         if not isinstance(value, bool):
-            raise TypeError(refusal(DOOR, "fuse", shown(value), "True or False", "pass one of them"))
+            raise TypeError(refusal(f"{DOOR}.fuse", "fuse", shown(value), "True or False", "pass one of them"))
         self._fuse = value
 
     @property
@@ -251,27 +253,28 @@ class Graph(_core.Replays):
                                          "leave record= out"))
             nodes, chosen = dispatched(door, self._nodes, self._given("dispatch", dispatch))
             refuse_races(door, nodes)
-            kind = _kind(door, nodes, self._given("backend", backend))
+            touched = touched_by(nodes)
+            kind = _kind(door, touched, self._given("backend", backend))
             _check_device(door, self._given("device", device))
             seam = backends.load(kind)
             if not seam.has("launcher_launch"):
                 raise BackendUnavailable(refusal(door, "backend", f"{kind!r}, which records nothing",
                                                  "one with the groups capturer and launcher", "upgrade it"))
-            fusion, places = Fusion(self._fuse), places_of(nodes)
+            fusion, places = Fusion(self._fuse), places_of(touched)
             _refuse_read_only(door, places)
-            program = program_of(door, seam, nodes, fusion)
+            program = program_of(door, seam, nodes, fusion, places)
             stages = tuple(_stages(nodes, fusion))
             self._set(program)
             self._nodes, self._places, self._stages, self._dispatch = nodes, places, stages, chosen
-            self._backend = "cpu"
+            self._backend = HOST
             counters.add("graph_builds")
             return self
         finally:
             self._leave()
 
     def profile(self, n: SupportsIndex = 100) -> Profile:
-        """Run the nodes n times, each of them timed: what each takes, and its share. The planes change as by n launches.
-        Replays without profiling pay nothing for it.
+        """Run the nodes n times, each of them timed: what each takes, and its share. The planes change as by n
+        launches. Replays without profiling pay nothing for it.
 
         Raises as :meth:`launch`, and BackendUnavailable where the backend cannot time nodes.
         """
@@ -286,7 +289,7 @@ class Graph(_core.Replays):
                 self._moved(times)
             fusion = Fusion(self._fuse)
             seam = backends.host()
-            program = program_of(door, seam, self._nodes, fusion, attribute=True)
+            program = program_of(door, seam, self._nodes, fusion, self._places, attribute=True)
             replays = [program.timed() for _ in range(times)]
             if not replays[0]:
                 raise BackendUnavailable(refusal(door, "backend", f"{seam.kind!r}, which times no nodes",
@@ -328,6 +331,7 @@ class Graph(_core.Replays):
 
     def update(self, values: Any = None, /, **kw: Any) -> NoReturn:
         """Refused: this version records nothing."""
+        self._built(f"{DOOR}.update")
         raise RuntimeError(refusal(f"{DOOR}.update", "this graph", "one that records nothing",
                                    "one built with record=True, in a version that has it", "change the arrays instead"))
 
@@ -395,28 +399,39 @@ def _times(door: str, n: Any) -> int:
     return times
 
 
-def _kind(door: str, nodes: Sequence[Node], backend: Any) -> str:
+def _kind(door: str, touched: Sequence[Touched], backend: Any) -> str:
     """The kind that runs nodes over planes where these are."""
     if backend is not None and (not isinstance(backend, str) or backend not in (*BACKENDS, *backends.kinds())):
         raise ValueError(refusal(door, "backend", shown(backend), f"one of {BACKENDS}", "leave it out: the planes say"))
-    places: dict[tuple[int, int], str] = {}
-    for node in leaves(nodes):
-        for plane in (*node.reads, *node.writes):
+    places: dict[tuple[int, int], str] = {}  # of planes on devices
+    on_host = False
+    for node, reads, writes in touched:
+        for plane in (*reads, *writes):
             if isinstance(plane.array, np.ndarray):
-                places.setdefault((1, 0), f"plane {plane.name!r} of {node.label!r}")
+                on_host = True
+                continue
+            what = f"plane {plane.name!r} of {node.label!r}"
+            device, ordinal = view_for(door, what, plane.array).device
+            if device in HOST_DEVICE_TYPES:
+                on_host = True
             else:
-                view = view_for(door, f"node {node.label!r}, plane {plane.name!r}", plane.array)
-                at = (1, 0) if view.device[0] in HOST_DEVICE_TYPES else view.device
-                places.setdefault((int(at[0]), int(at[1])), f"plane {plane.name!r} of {node.label!r}")
-    away = [place for place in places if place[0] not in HOST_DEVICE_TYPES]
-    if not away:
-        host = backends.for_device_type(1)
-        if backend not in (None, "cpu", host) and places:
-            raise ValueError(refusal(door, "backend", f"{backend!r}, and planes on the host", f"{host!r}",
-                                     "leave backend= out, or move the planes"))
-        return host
-    raise BackendUnavailable(refusal(door, next(places[place] for place in away), "memory of a device",
-                                     "planes on the host", "this version runs graphs there; copy the planes"))
+                places.setdefault((int(device), int(ordinal)), what)
+    away = list(places)
+    host = backends.for_device_type(1)
+    if len(away) > 1:
+        raise ValueError(refusal(door, places[away[1]], f"device {away[1]} (DLPack type, ordinal)",
+                                 f"device {away[0]}, where {places[away[0]]} is", "make a graph for each device"))
+    if away and backend in (HOST, host):
+        raise ValueError(refusal(door, "backend", f"{backend!r}, and {places[away[0]]} on a device", repr(DEVICE),
+                                 "leave backend= out, or move the planes"))
+    if not away and on_host and backend not in (None, HOST, host):
+        raise ValueError(refusal(door, "backend", f"{backend!r}, and planes on the host", repr(host),
+                                 "leave backend= out, or move the planes"))
+    if away or backend not in (None, HOST, host):
+        what = places[away[0]] if away else "backend"
+        raise BackendUnavailable(refusal(door, what, "memory of a device" if away else repr(backend), "the host",
+                                         "this version runs graphs there; copy the planes"))
+    return host
 
 
 def _check_device(door: str, device: Any) -> None:
@@ -434,7 +449,8 @@ def _refuse_read_only(door: str, places: Iterable[Place]) -> None:
     for place in places:
         if place.writes and not place.array.flags.writeable:
             raise BufferRefused(refusal(door, f"node {place.node!r}, plane {place.plane!r}",
-                                        "a read-only array that the node writes", "a writable one", "pass another array"))
+                                        "a read-only array that the node writes", "a writable one",
+                                        "pass another array"))
 
 
 def _check_result(value: Any) -> None:

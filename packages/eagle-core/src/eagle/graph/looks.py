@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from eagle.graph.edges import derive
 from eagle.graph.pictures import Box, Frame, Picture
-from eagle.graph.tree import CONDITIONALS, GROUP, SEQUENCE, arms_of, leaves
+from eagle.graph.tree import CONDITIONALS, GROUP, HOST, SEQUENCE, arms_of, leaves
 from eagle.nodes import Node, RepeatWhile
 
 __all__ = ["picture_of"]
@@ -30,7 +30,7 @@ def picture_of(nodes: Sequence[Node], schedules: Sequence[str], backend: str | N
     header = " · ".join((f"{DOOR}  {len(boxes)} node{'s' * (len(boxes) != 1)}", f"{groups} group{'s' * (groups != 1)}",
                          f"backend: {backend or '(not built)'}"))
     notes = tuple(f"  {leaf.label} [stream: cpu runs eagerly]" for leaf in leaves(nodes)
-                  if backend == "cpu" and leaf.kind == "opaque_stream")
+                  if backend == HOST and leaf.kind == "opaque_stream")
     return Picture(header, boxes, derive(DOOR, nodes), frames, notes)
 
 

@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eagle import _core, counters, exec
-from eagle.graph.tree import CONDITIONALS, GROUP, LAUNCH, SEQUENCE, arms_of
+from eagle.graph.tree import CONDITIONALS, GROUP, HOST, LAUNCH, SEQUENCE, arms_of, leaves
 from eagle.interop.buffer import view_for
-from eagle.nodes import BUILT_IN, Node, RepeatWhile, get_node_kind
+from eagle.nodes import BUILT_IN, Node, Plane, RepeatWhile, get_node_kind
 from eagle.plan import BoundPlan
 from eagle.plan.signature import Use
 from eagle.stepping.relocation import Reach, reach
 
-__all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "places_of", "program_of", "schedule_of"]
+__all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "Touched", "places_of", "program_of",
+           "schedule_of", "touched_by"]
 
 IF, WHILE = 1, 3  # kinds of conditionals of the seam
 WHOLE = 2**32 - 1  # no piece of a launch is smaller: it runs on one thread
@@ -40,11 +41,11 @@ class Context:
         return get_node_kind(child.kind).lower_cpu(child, self)
 
 
-def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fusion: Fusion,
+def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fusion: Fusion, places: Sequence[Place],
                attribute: bool = False) -> _core.Program:
-    """The nodes, recorded; `attribute`: to be timed one by one."""
-    steps = tuple(_steps(door, nodes, fusion, Context("cpu")))
-    arrays = tuple((place.array, place.writes) for place in places_of(nodes))
+    """The nodes, recorded; `places` are those of their arrays; `attribute`: to be timed one by one."""
+    steps = tuple(_steps(door, nodes, fusion, Context(HOST)))
+    arrays = tuple((place.array, place.writes) for place in places)
     program = _core.Program(backend, -1, steps, arrays, tuple(checks_of(nodes)), attribute)
     counters.add("captures", "instantiations")
     return program
@@ -89,7 +90,7 @@ def _conditional(door: str, node: Node, fusion: Fusion) -> Step:
     if isinstance(made, RepeatWhile):
         cap, counter = made.cap, _cell(door, made.counter, 0)
         limit, brk = (0 if cells is None else _cell(door, cells, 0) for cells in (made.limit, made.brk))
-    body = tuple(_steps(door, node.payload.body, fusion, Context("cpu", True)))
+    body = tuple(_steps(door, node.payload.body, fusion, Context(HOST, True)))
     return ("conditional", WHILE if counter else IF, (body,), count, baseline, negate, counter, cap, limit, brk)
 
 
@@ -117,11 +118,24 @@ class Place(NamedTuple):
         return "a read-only array" if self.writes and not self.array.flags.writeable else None
 
 
-def places_of(nodes: Sequence[Node]) -> tuple[Place, ...]:
+class Touched(NamedTuple):
+    """A node that is seen as one, with what it reads and writes."""
+
+    node: Node
+    reads: tuple[Plane, ...]
+    writes: tuple[Plane, ...]
+
+
+def touched_by(nodes: Sequence[Node]) -> list[Touched]:
+    """What the nodes touch, asked of each once."""
+    return [Touched(node, node.reads, node.writes) for node in leaves(nodes)]
+
+
+def places_of(touched: Sequence[Touched]) -> tuple[Place, ...]:
     """Every array of numpy that some node touches."""
     found: dict[int, Place] = {}
-    for node in nodes:
-        for planes, written in ((node.reads, False), (node.writes, True)):
+    for node, reads, writes in touched:
+        for planes, written in ((reads, False), (writes, True)):
             for plane in planes:
                 array = plane.array
                 if not isinstance(array, np.ndarray):
@@ -210,7 +224,7 @@ class Fusion:
             known = len(signature.stages) == 1 and reach(signature) >= Reach.LOCAL and all(
                 slot.use is Use.SAMPLES or not slot.writes for slot in signature.stages[0].slots)
             self._local[id(signature)] = known
-        return known and len(bound.partitions) == 1
+        return known and bound.plan.npartitions == 1 and bound.plan.partitions is None
 
 
 class _Tiles:

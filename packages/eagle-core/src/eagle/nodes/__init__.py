@@ -20,6 +20,6 @@ from eagle.nodes.node import (
 from eagle.nodes.own_code import child, opaque
 from eagle.nodes.reduction import reduce
 
-__all__ = ["BUILT_IN", "Node", "NodeKind", "Plane", "READ", "RepeatWhile", "SkipGuard", "Skippable", "WRITTEN", "check_name",
-           "child", "get_node_kind", "opaque", "reduce", "register_built_in", "register_node_kind", "repeat_while",
-           "skippable"]
+__all__ = ["BUILT_IN", "Node", "NodeKind", "Plane", "READ", "RepeatWhile", "SkipGuard", "Skippable", "WRITTEN",
+           "check_name", "child", "get_node_kind", "opaque", "reduce", "register_built_in", "register_node_kind",
+           "repeat_while", "skippable"]
