@@ -361,3 +361,48 @@ def test_bound_plans_with_stages_and_scatters() -> None:
     wanted = np.array([math.fsum(list(x[k == i]) * 2) for i in range(8)])
     np.testing.assert_allclose(b, wanted, rtol=1e-14)
     assert g.node_labels() == ["spread", "added"]
+
+
+# ---- fusion ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_a_plane_that_is_read_first_and_written_later(fuse: bool) -> None:
+    """Another view of it that is read before, and overlaps in part, keeps the launches apart."""
+    n = 4096
+    memory, left, right = ramp(2 * n), np.zeros(n), np.zeros(n)
+    x, y = memory[n:], memory[1:n + 1]
+    wanted = memory.copy()
+    g = Graph().add(bind(ks.both, x=x, y=y, s=left, d=right)).add(bind(ks.affine, x=left, out=x, a=2.0, b=1.0))
+    g.fuse = fuse
+    g.build().launch()
+    assert_array_equal(left, wanted[n:] + wanted[1:n + 1])
+    assert_array_equal(x, 2.0 * left + 1.0)
+    assert [stage.tile for stage in g.stages] == [-1, -1]
+
+
+def test_what_runs_together() -> None:
+    n = 5000
+    planes = [ramp(n) for _ in range(4)]
+    chain = Graph().add(bind(ks.affine, x=planes[0], out=planes[1], a=2.0, b=0.0)).add(
+        bind(ks.drift, x=planes[1], y=planes[0], a=0.5)).add(bind(ks.affine, x=planes[1], out=planes[0], a=1.0, b=1.0))
+    chain.add_node(touching()).add(bind(ks.halve, x=planes[2])).add(bind(ks.halve, x=planes[3][:-1]))
+    chain.build().launch()
+    assert [stage.tile for stage in chain.stages] == [0, 0, 0, -1, -1, -1]  # the last has other samples
+    whole = 0.5 * (2.0 * ramp(n)) + ramp(n)
+    assert_array_equal(planes[1], whole)
+    assert_array_equal(planes[0], whole + 1.0)
+
+
+def test_the_same_bytes_in_another_shape_do_not_run_together() -> None:
+    n = 4096
+    memory = ramp(3 * n)
+    wanted = memory.copy()
+    v = memory.reshape(3, n)
+    g = Graph().add(bind(ks.halve, x=memory)).add(bind(ks.turn, v=v, a=2.0)).add(bind(ks.halve, x=memory[n:2 * n]))
+    g.build().launch()
+    assert [stage.tile for stage in g.stages] == [-1, -1, -1]
+    w = (wanted * 0.5).reshape(3, n)
+    turned = np.array([w[1] * 2.0, w[2] - w[0], w[0] + w[1]])
+    turned[1] *= 0.5
+    assert_array_equal(v, turned)

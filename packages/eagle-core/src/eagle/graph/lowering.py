@@ -227,13 +227,16 @@ class Fusion:
         return known and bound.plan.npartitions == 1 and bound.plan.partitions is None
 
 
+_Key = tuple[int, int, int, bool]  # address, bytes, width, whether it has a column a sample
+
+
 class _Tiles:
     """What the launches of a run touch."""
 
     def __init__(self) -> None:
         self._n: int | None = None
-        self._planes: dict[tuple[Any, ...], bool] = {}  # (address, shape, itemsize): whether it is written
-        self._spans: list[tuple[int, int, bool, bool]] = []  # begin, end, written, of samples
+        self._planes: dict[_Key, bool] = {}  # whether it is written
+        self._spans: list[tuple[int, int, bool, _Key]] = []  # begin, end, written, whose
         self._longest = 0
 
     def take(self, node: Node) -> bool:
@@ -241,36 +244,36 @@ class _Tiles:
         bound = node.payload.bound
         if self._n is not None and bound.n != self._n:
             return False
-        new: dict[tuple[Any, ...], tuple[int, int, bool, bool]] = {}
+        new: dict[_Key, bool] = {}
         for name, slot in bound.arguments.slots.items():
             array = bound.arguments.packed.get(name)
             if not isinstance(array, np.ndarray) or not array.size:
                 continue
             own, begin = slot.use is Use.SAMPLES, int(array.ctypes.data)
             key = (begin, array.nbytes, slot.width, own)
-            span = (begin, begin + array.nbytes, slot.writes, own)
             known = self._planes.get(key)
-            if known is None and not self._is_apart(span):
+            asked = known is not None and (known or not slot.writes)
+            if not asked and not self._is_apart(key, slot.writes):
                 return False
             if known is not None and not own and (known or slot.writes):
                 return False
-            new[key] = span
+            new[key] = new.get(key, False) or slot.writes
         self._n = bound.n
-        for key, span in new.items():
+        for key, written in new.items():
             known = self._planes.get(key)
-            self._planes[key] = bool(known) or span[2]
-            if known is None or span[2] and not known:
-                insort(self._spans, span)
-                self._longest = max(self._longest, span[1] - span[0])
+            self._planes[key] = bool(known) or written
+            if known is None or written and not known:
+                insort(self._spans, (key[0], key[0] + key[1], written, key))
+                self._longest = max(self._longest, key[1])
         return True
 
-    def _is_apart(self, span: tuple[int, int, bool, bool]) -> bool:
-        """Whether nothing it overlaps is written, by it or by others."""
-        begin, end, written, _ = span
+    def _is_apart(self, key: _Key, written: bool) -> bool:
+        """Whether nothing else that a plane overlaps is written, by it or by others."""
+        begin, end = key[0], key[0] + key[1]
         at = bisect_right(self._spans, (end,)) - 1
         while at >= 0 and self._spans[at][0] > begin - self._longest:
             other = self._spans[at]
-            if other[1] > begin and (written or other[2]):
+            if other[1] > begin and (written or other[2]) and other[3] != key:
                 return False
             at -= 1
         return True
