@@ -207,6 +207,7 @@ void eagle_backend_stream_release(eagle_stream stream) {
 typedef void (*entry)(const uint64_t *params, int64_t base, int64_t count, int64_t n_samples);
 
 #include "fake_capture.h"
+#include "fake_replay.h"
 
 eagle_status eagle_backend_run_device(const eagle_launch_desc *desc, int32_t *launched) {
     READ(eagle_launch_desc, d, desc);

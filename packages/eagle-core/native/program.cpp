@@ -52,6 +52,7 @@ struct ProgramObject {
     PyObject ob_base;
     PyObject* steps;
     PyObject* arrays;
+    PyObject* checks;
     Recording* recording;
     std::vector<Place>* places;
     Cost cost;
@@ -78,13 +79,14 @@ bool read_places(PyObject* arrays, std::vector<Place>& places) {
     return true;
 }
 
-/// Program(backend, device, steps, arrays, attribute): recorded at once. `arrays` are pairs of an array of numpy and
-/// whether a step writes it; `attribute`: timed() will be asked.
+/// Program(backend, device, steps, arrays, checks, attribute): recorded at once. `arrays` are pairs of an array of numpy
+/// and whether a step writes it; `checks` are called ahead of each launch, and may raise; `attribute`: timed() will be
+/// asked.
 PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
-    PyObject *backend, *steps, *arrays;
+    PyObject *backend, *steps, *arrays, *checks;
     int device, attribute;
-    if (!PyArg_ParseTuple(args, "OiO!O!p:Program", &backend, &device, &PyTuple_Type, &steps, &PyTuple_Type, &arrays,
-                          &attribute))
+    if (!PyArg_ParseTuple(args, "OiO!O!O!p:Program", &backend, &device, &PyTuple_Type, &steps, &PyTuple_Type, &arrays,
+                          &PyTuple_Type, &checks, &attribute))
         return nullptr;
     const Backend* seam = backend_from(backend);
     if (!seam) return nullptr;
@@ -96,6 +98,7 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
         try {
             self->steps = Py_NewRef(steps);
             self->arrays = Py_NewRef(arrays);
+            self->checks = Py_NewRef(checks);
             self->places = new std::vector<Place>;
             if (!read_places(arrays, *self->places)) return nullptr;
             self->recording = new Recording(seam->shared_from_this(), device, steps, attribute);
@@ -116,6 +119,7 @@ int program_traverse(PyObject* object, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->steps);
     Py_VISIT(self->arrays);
+    Py_VISIT(self->checks);
     return 0;
 }
 
@@ -127,6 +131,7 @@ void program_dealloc(PyObject* object) {
     delete self->places;
     Py_XDECREF(self->steps);
     Py_XDECREF(self->arrays);
+    Py_XDECREF(self->checks);
     type->tp_free(object);
     Py_DECREF(type);
 }
@@ -138,6 +143,16 @@ bool has_moved(const ProgramObject* self) {
         for (const Watched& plane : *bound->watched)
             if (plane.moved()) return true;
     return false;
+}
+
+/// Whether every check lets the program run; else an exception is set.
+bool is_fit(const ProgramObject* self) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->checks); ++i) {
+        PyObject* done = PyObject_CallNoArgs(PyTuple_GET_ITEM(self->checks, i));
+        Py_XDECREF(done);
+        if (!done) return false;
+    }
+    return true;
 }
 
 /// false with an exception set.
@@ -217,6 +232,7 @@ PyObject* launched(ReplaysObject* self, int64_t n) {
     const Turn turn(self->busy);
     if (!turn) return PyObject_CallMethodNoArgs(object, str_busy);
     ProgramObject* program = self->program;
+    if (!is_fit(program)) return nullptr;
     if (has_moved(program) || checking()) [[unlikely]] {
         PyObject* count = PyLong_FromLongLong(n);
         PyObject* done = count ? PyObject_CallMethodOneArg(object, checking() ? str_checked : str_moved, count) : nullptr;

@@ -84,7 +84,8 @@ def test_copies_and_memsets_are_captured(capture: Capture, device: Library, quir
     assert target.read() == b"\x11" * 200
     launcher.replay()
     assert target.read() == bytes(range(100)) + bytes(50) + b"\x11" * 50
-    source.free(), target.free()
+    for block in (source, target):
+        block.free()
 
 
 @pytest.mark.eagle_symbols("host_func")
@@ -361,7 +362,9 @@ def released_handles(library: Library, kind: str) -> None:
     capture = Capture(library)
     handle = created(library, f"{kind}_create", desc_of(f"{kind}_create", capture))
     library.call(f"{kind}_release", handle)
-    call_with(library, {"capturer": "capturer_begin", "fork": "fork_fork", "graph": "graph_last_node"}[kind], handle)
+    call_with(
+        library, {"capturer": "capturer_begin", "fork": "fork_fork", "graph": "graph_last_node"}[kind], handle.value
+    )
     library.call(f"{kind}_release", None)
 
 

@@ -156,16 +156,25 @@ def test_a_loop_ends_at_its_limit(capture: Capture, make: Make, cells: Cells, ca
 
 
 @minor_5
+def test_a_loop_clears_its_brk_first(capture: Capture, make: Make, cells: Cells) -> None:
+    planes = make(N)
+    loop = capture.conditional(Condition.WHILE, counter_ptr=cells.at("left"), loop_cap=4, brk_ptr=cells.at("brk"))
+    with capture.recording() as launcher, loop.open() as body:
+        planes.launch(stream=body)
+    cells["brk"] = 5
+    launcher.replay()
+    assert (cells["left"], cells["ran"], cells["brk"]) == (0, 4, 0)
+    planes.expect(0, N, visits=4)
+
+
+@minor_5
 @pytest.mark.eagle_symbols("memcpy_device")
-def test_a_loop_clears_its_brk_and_ends_when_it_is_set(
-    capture: Capture, make: Make, cells: Cells, device: Library
-) -> None:
+def test_a_loop_ends_when_its_brk_is_set(capture: Capture, make: Make, cells: Cells, device: Library) -> None:
     planes = make(N)
     loop = capture.conditional(Condition.WHILE, counter_ptr=cells.at("left"), loop_cap=9, brk_ptr=cells.at("brk"))
     with capture.recording() as launcher, loop.open() as body:
         planes.launch(stream=body)
         device.ok("memcpy_device", cells.at("brk"), cells.at("one"), 4, body)
-    cells["brk"] = 5
     launcher.replay()
     assert (cells["left"], cells["ran"], cells["brk"]) == (8, 1, 1)
     planes.expect(0, N)

@@ -148,7 +148,8 @@ private:
         }
         // An arm of launches over no samples would be empty.
         if (s.kind != Step::Kind::Fork)
-            for (Steps& arm : s.parts) arm.front()->count = std::max<std::int64_t>(arm.front()->count, arm.front()->base < machine_.n);
+            for (Steps& arm : s.parts)
+                arm.front()->count = std::max<std::int64_t>(arm.front()->count, arm.front()->base < machine_.n);
         if (s.kind != Step::Kind::Fork)
             for (Steps& arm : s.parts)
                 if (arm.front()->count == 0) arm.front()->kind = Step::Kind::Host, arm.front()->parts.clear();
@@ -167,7 +168,8 @@ void hostStep(void* arg) {
     box.to[0] = box.to[0] * 31 + box.factor;
 }
 
-// ---- the serial interpreter ------------------------------------------------------------------------------------------
+// ---- the serial interpreter
+// ------------------------------------------------------------------------------------------
 
 void interpret(const Steps& steps);
 
@@ -213,7 +215,8 @@ void interpret(const Steps& steps) {
     for (const auto& step : steps) interpret(*step);
 }
 
-// ---- the capture -----------------------------------------------------------------------------------------------------
+// ---- the capture
+// -----------------------------------------------------------------------------------------------------
 
 /// Forks and conditionals are made before the capture begins: the same walk twice.
 class Tape {
@@ -274,8 +277,13 @@ private:
         switch (s.kind) {
             case Step::Kind::Local:
             case Step::Kind::Mirrored: {
-                Call call{s.kind == Step::Kind::Local ? &local : &mirrored, {address(&s.boxed)}, {8}, s.base, s.count,
-                          s.box.n, s.grain};
+                Call call{s.kind == Step::Kind::Local ? &local : &mirrored,
+                          {address(&s.boxed)},
+                          {8},
+                          s.base,
+                          s.count,
+                          s.box.n,
+                          s.grain};
                 call.launch(stream, s.negate != 0);
                 break;
             }

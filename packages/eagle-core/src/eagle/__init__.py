@@ -26,10 +26,11 @@ from eagle.errors import (
 )
 
 if TYPE_CHECKING:  # what _LAZY says, for type checkers
-    from eagle import abi, backends, dtypes, exec, graph, interop, nodes, plan, registry, roles, sidecar, stepping
+    from eagle import _counters, abi, backends, counters, dtypes, exec, graph, interop, nodes, plan, registry, roles, sidecar, stepping
     from eagle.backends import device_props
     from eagle.compose import GraphComposer
     from eagle.exec import num_threads, set_num_threads
+    from eagle.graph import Graph
     from eagle.interop import detect, origin_adapter, to_cupy
     from eagle.nodes import RepeatWhile, SkipGuard, Skippable, opaque, reduce, repeat_while, skippable
     from eagle.pipeline import GraphPipeline
@@ -53,10 +54,10 @@ if TYPE_CHECKING:  # what _LAZY says, for type checkers
     from eagle.transfer import copy, pinned
 
 __all__ = ["ActiveSet", "ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy",
-           "FINISHED_PLANE", "FUSED_STEPS_PLANE", "GraphComposer", "GraphPipeline", "LayoutError", "LayoutWarning",
+           "FINISHED_PLANE", "FUSED_STEPS_PLANE", "Graph", "GraphComposer", "GraphPipeline", "LayoutError", "LayoutWarning",
            "NonToggleableMemberError", "OutOfBounds", "PerformanceWarning", "Plan", "RepeatWhile", "RunReport",
            "Runner", "SimResult", "Simulation", "SkipGuard", "Skippable", "UnknownMemberError", "abi", "backends",
-           "compaction_body", "copy", "deploy", "detect", "device_props", "dtypes", "exec", "graph", "interop",
+           "compaction_body", "copy", "counters", "deploy", "detect", "device_props", "dtypes", "exec", "graph", "interop",
            "load_bundle", "nodes", "num_threads", "opaque", "origin_adapter", "pinned", "plan", "reduce", "registry",
            "repeat_while", "roles", "run_until_done", "samples_first", "samples_last", "set_num_threads", "sidecar",
            "simulate", "simulation", "skippable", "stepping", "to_cupy", "until_done"]
@@ -74,6 +75,7 @@ _LAZY = {
     "BoundPlan": "eagle.plan",
     "FINISHED_PLANE": "eagle.roles:FINISHED_COUNT",
     "FUSED_STEPS_PLANE": "eagle.roles:FUSED_STEPS",
+    "Graph": "eagle.graph",
     "GraphComposer": "eagle.compose",
     "GraphPipeline": "eagle.pipeline",
     "Plan": "eagle.plan",
@@ -84,10 +86,12 @@ _LAZY = {
     "Simulation": "eagle.stepping",
     "SkipGuard": "eagle.nodes",
     "Skippable": "eagle.nodes",
+    "_counters": "eagle._counters",
     "abi": "eagle.abi",
     "backends": "eagle.backends",
     "compaction_body": "eagle.stepping",
     "copy": "eagle.transfer",
+    "counters": "eagle.counters",
     "deploy": "eagle.plan:auto",
     "detect": "eagle.interop",
     "device_props": "eagle.backends",

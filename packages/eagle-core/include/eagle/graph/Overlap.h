@@ -142,7 +142,8 @@ private:
 /// Where the bytes of an array are.
 inline Range range(const Bytes& b) {
     if (detail::empty(b)) return {};
-    Range r{b.base, b.base + static_cast<std::uint64_t>(b.itemsize)};
+    Range r{b.base, b.base};
+    r.end += std::min(static_cast<std::uint64_t>(b.itemsize), UINT64_MAX - r.end);
     for (std::size_t k = 0; k < b.shape.size(); ++k) {
         const auto far = static_cast<std::uint64_t>(detail::reach(b.shape[k], b.strides[k]));
         if (b.strides[k] < 0)
@@ -157,6 +158,7 @@ inline Range range(const Bytes& b) {
 /// elements shares none.
 inline bool overlap(const Bytes& a, const Bytes& b, std::int64_t work = kOverlapMaxWork) {
     if (detail::empty(a) || detail::empty(b)) return false;
+    if (a.itemsize >= detail::kTooFar || b.itemsize >= detail::kTooFar) return true;
     std::int64_t reach = 0;
     for (const Bytes* side : {&a, &b})
         for (std::size_t k = 0; k < side->shape.size(); ++k)

@@ -188,31 +188,36 @@ def sketch(drawing: _core.Drawing, nodes: Sequence[Box], title: str, *, edge_lab
 
 
 def _draw_arrows(out: Sketch, page: _Page, placed: Mapping[str, Any], layer_of: Sequence[int]) -> None:
-    """One arrow a pair and kind. Those that reach a box share its upper side, in the order they come from."""
+    """One arrow a pair and kind. Those that reach a box share its upper side, in the order they come from; where it is
+    too short for that, those of a kind meet."""
     boxes = placed["boxes"]
-    arriving: dict[int, list[tuple[int, int, int]]] = {}  # by target: where from, run, kind
+    arriving: dict[int, list[tuple[int, int, str]]] = {}  # by target: where from, run, kind
     for r, (_, dst, kinds, _, x) in enumerate(page.runs):
-        for k in range(len(kinds)):
-            arriving.setdefault(dst, []).append((x[-2], r, k))
-    ends: dict[tuple[int, int], float] = {}
+        arriving.setdefault(dst, []).extend((x[-2], r, kind) for kind in kinds)
+    ends: dict[tuple[int, str], float] = {}
     for dst, ways in arriving.items():
         bx, _, bw, _, _ = boxes[dst]
-        step = min(1.6, (bw - 2) / len(ways))
-        for i, (_, r, k) in enumerate(sorted(ways)):
-            ends[r, k] = bx + bw / 2 + (i - (len(ways) - 1) / 2) * step
+        order = {kind: i for i, kind in enumerate(KINDS)}
+        ways.sort(key=lambda way: (way[0], way[1], order[way[2]]))
+        meeting = len(ways) > bw - 2
+        places = [kind for kind in KINDS if any(way[2] == kind for way in ways)] if meeting else ways
+        step = min(1.6, (bw - 2) / len(places))
+        for way in ways:
+            i = places.index(way[2] if meeting else way)  # type: ignore[arg-type]
+            ends[way[1], way[2]] = bx + bw / 2 + (i - (len(places) - 1) / 2) * step
     leaving: dict[int, set[str]] = {}
     for src, _, kinds, _, _ in page.runs:
         leaving.setdefault(src, set()).update(kinds)
     for r, (src, dst, kinds, first, x) in enumerate(page.runs):
         side_by_side = [kind for kind in KINDS if kind in leaving[src]]
-        for k, kind in enumerate(kinds):
+        for kind in kinds:
             aside = 0.5 + BESIDE * (side_by_side.index(kind) - (len(side_by_side) - 1) / 2)
             at = (page.x(first, x[0] + aside), page.y(first, boxes[src][1] + boxes[src][3] - 0.35))
             path: list[tuple[str, tuple[Point, ...]]] = [("M", (at,))]
             for layer, cell in enumerate(x[1:], first):
                 last = layer + 1 == layer_of[dst]
                 down = (at[0], page.y(layer, page.rows[layer][4]))
-                above = (page.x(layer + 1, ends[r, k] if last else cell + aside),
+                above = (page.x(layer + 1, ends[r, kind] if last else cell + aside),
                          page.y(layer + 1, page.rows[layer + 1][0]))
                 path.append(("L", (down,)))
                 column = page.of_layer[layer]

@@ -10,13 +10,14 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, SupportsI
 
 import numpy as np
 
-from eagle import _core, backends
+from eagle import _core, backends, counters
 from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, BufferRefused, busy, refusal, shown
 from eagle.graph import pictures
+from eagle.graph.dispatch import dispatched
 from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.looks import picture_of
-from eagle.graph.lowering import Fusion, Place, checks_of, places_of, program_of, schedule_of
+from eagle.graph.lowering import Fusion, Place, places_of, program_of, schedule_of
 from eagle.graph.profile import Profile, profile_of, units
 from eagle.graph.tree import CONDITIONALS, arms_of, as_node, group, launch, leaves
 from eagle.interop.buffer import view_for
@@ -30,7 +31,6 @@ __all__ = ["Graph", "Stage"]
 
 DOOR = "eagle.Graph"
 BACKENDS = ("cpu", "gpu", "cuda", "hip", "metal")
-DISPATCHES = ("switch", "predicated")
 
 
 class Stage(NamedTuple):
@@ -58,7 +58,7 @@ class Graph(_core.Replays):
         self._fuse = True
         self._backend: str | None = None
         self._stages: tuple[Stage, ...] = ()
-        self._checks: tuple[Any, ...] = ()
+        self._dispatch: dict[str, dict[str, str]] = {}
         self._places: tuple[Place, ...] = ()
         self._result: Any = None
 
@@ -76,7 +76,7 @@ class Graph(_core.Replays):
             raise TypeError(refusal(door, "bound", f"{shown(bound)}, a {type(bound).__name__}",
                                     "a BoundPlan, as Plan.bind returns it",
                                     "use add_node" if isinstance(bound, Node) else "bind the plan, or use add_node"))
-        return self._append(launch(door, bound, name, grad))
+        return self._append(door, launch(door, bound, name, grad))
 
     def add_node(self, node: Node | Skippable | RepeatWhile, *, name: str | None = None) -> Self:
         """Append a node, or what skippable() or repeat_while() returns. Returns this graph.
@@ -90,7 +90,7 @@ class Graph(_core.Replays):
             fix = "use add" if isinstance(node, BoundPlan) else "wrap your own code in eagle.opaque"
             raise TypeError(refusal(door, "node", f"{shown(node)}, a {type(node).__name__}",
                                     "a Node, or what skippable() or repeat_while() returns", fix))
-        return self._append(as_node(door, "node", node, name))
+        return self._append(door, as_node(door, "node", node, name))
 
     def add_group(self, branches: Sequence[Any], *, names: Sequence[str | None] | None = None) -> Self:
         """Append branches that may run at the same time; what comes next waits for all. Returns this graph.
@@ -101,12 +101,12 @@ class Graph(_core.Replays):
         """
         door = f"{DOOR}.add_group"
         self._open(door)
-        return self._append(group(door, branches, names))
+        return self._append(door, group(door, branches, names))
 
-    def _append(self, node: Node) -> Self:
-        self._claim(f"{DOOR}.add_node", [node])
+    def _append(self, door: str, node: Node) -> Self:
         for leaf in _every([node]):
             get_node_kind(leaf.kind)
+        self._claim(door, [node])
         self._nodes.append(node)
         return self
 
@@ -153,6 +153,11 @@ class Graph(_core.Replays):
     def backend(self) -> str | None:
         """"cpu", "gpu", or None before build()."""
         return self._backend
+
+    @property
+    def dispatch(self) -> dict[str, dict[str, str]]:
+        """How the "auto" groups of each launch run, by label and group; {} before build()."""
+        return {label: dict(groups) for label, groups in self._dispatch.items()}
 
     @property
     def fuse(self) -> bool:
@@ -227,8 +232,12 @@ class Graph(_core.Replays):
               device: SupportsIndex | None = None) -> Self:
         """Check the nodes, find their order and record them. Returns this graph; a build that fails leaves it open.
 
-        Raises ValueError for an empty graph, branches that could race, and a `backend` that is none or not where the
-        planes live; RuntimeError the second time; BackendUnavailable where the backend records nothing.
+        `dispatch` says how the groups with policy "auto" of hawk kernels run: "switch" or "predicated", or these by
+        group; None leaves them as they were built, a switch.
+
+        Raises ValueError for an empty graph, branches that could race, a read-only array that some node writes, a
+        `dispatch` that no launch can take, and a `backend` or `device` that is none or not where the planes live;
+        RuntimeError the second time; BackendUnavailable where the backend records nothing.
         """
         door = f"{DOOR}.build"
         if not self._enter():
@@ -240,17 +249,22 @@ class Graph(_core.Replays):
             if record or self._options["record"]:
                 raise ValueError(refusal(door, "record", "True", "False: this version records nothing",
                                          "leave record= out"))
-            refuse_races(door, self._nodes)
-            kind = _kind(door, self._nodes, backend if backend is not None else self._options["backend"])
+            nodes, chosen = dispatched(door, self._nodes, self._given("dispatch", dispatch))
+            refuse_races(door, nodes)
+            kind = _kind(door, nodes, self._given("backend", backend))
+            _check_device(door, self._given("device", device))
             seam = backends.load(kind)
             if not seam.has("launcher_launch"):
                 raise BackendUnavailable(refusal(door, "backend", f"{kind!r}, which records nothing",
                                                  "one with the groups capturer and launcher", "upgrade it"))
-            fusion = Fusion(self._fuse)
-            self._set(program_of(door, seam, self._nodes, fusion))
-            self._checks, self._places = checks_of(self._nodes), places_of(self._nodes)
-            self._stages = tuple(_stages(self._nodes, fusion))
+            fusion, places = Fusion(self._fuse), places_of(nodes)
+            _refuse_read_only(door, places)
+            program = program_of(door, seam, nodes, fusion)
+            stages = tuple(_stages(nodes, fusion))
+            self._set(program)
+            self._nodes, self._places, self._stages, self._dispatch = nodes, places, stages, chosen
             self._backend = "cpu"
+            counters.add("graph_builds")
             return self
         finally:
             self._leave()
@@ -281,6 +295,9 @@ class Graph(_core.Replays):
         finally:
             self._leave()
 
+    def _given(self, name: str, value: Any) -> Any:
+        return self._options[name] if value is None else value
+
     # ---- run ---------------------------------------------------------------------------------------------------------
 
     def _launch(self, *args: Any, **kw: Any) -> Self:
@@ -294,8 +311,10 @@ class Graph(_core.Replays):
 
     def enqueue(self, n: SupportsIndex = 1) -> Self:
         """On the host the same as :meth:`launch`."""
-        self._built(f"{DOOR}.enqueue")
-        return self.launch(n)
+        door = f"{DOOR}.enqueue"
+        times = _times(door, n)
+        self._built(door)
+        return self.launch(times)
 
     def synchronize(self) -> Self:
         """Wait for what was enqueued; on the host nothing is left to wait for."""
@@ -398,6 +417,24 @@ def _kind(door: str, nodes: Sequence[Node], backend: Any) -> str:
         return host
     raise BackendUnavailable(refusal(door, next(places[place] for place in away), "memory of a device",
                                      "planes on the host", "this version runs graphs there; copy the planes"))
+
+
+def _check_device(door: str, device: Any) -> None:
+    """Refuse a device other than the host's, 0."""
+    if device is None:
+        return
+    if isinstance(device, bool | np.bool_) or not hasattr(type(device), "__index__"):
+        raise TypeError(refusal(door, "device", shown(device), "the ordinal of a device", "pass an int"))
+    if operator.index(device) != 0:
+        raise ValueError(refusal(door, "device", str(operator.index(device)), "0: the planes are on the host",
+                                 "leave it out: it moves nothing"))
+
+
+def _refuse_read_only(door: str, places: Iterable[Place]) -> None:
+    for place in places:
+        if place.writes and not place.array.flags.writeable:
+            raise BufferRefused(refusal(door, f"node {place.node!r}, plane {place.plane!r}",
+                                        "a read-only array that the node writes", "a writable one", "pass another array"))
 
 
 def _check_result(value: Any) -> None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from eagle import _core, exec
+from eagle import _core, counters, exec
 from eagle.graph.tree import CONDITIONALS, GROUP, LAUNCH, SEQUENCE, arms_of
 from eagle.interop.buffer import view_for
-from eagle.nodes import Node, RepeatWhile, get_node_kind
+from eagle.nodes import BUILT_IN, Node, RepeatWhile, get_node_kind
 from eagle.plan import BoundPlan
 from eagle.plan.signature import Use
 from eagle.stepping.relocation import Reach, reach
 
-__all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "checks_of", "places_of", "program_of", "schedule_of"]
+__all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "places_of", "program_of", "schedule_of"]
 
 IF, WHILE = 1, 3  # kinds of conditionals of the seam
 WHOLE = 2**32 - 1  # no piece of a launch is smaller: it runs on one thread
@@ -44,7 +45,9 @@ def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fusion:
     """The nodes, recorded; `attribute`: to be timed one by one."""
     steps = tuple(_steps(door, nodes, fusion, Context("cpu")))
     arrays = tuple((place.array, place.writes) for place in places_of(nodes))
-    return _core.Program(backend, -1, steps, arrays, attribute)
+    program = _core.Program(backend, -1, steps, arrays, tuple(checks_of(nodes)), attribute)
+    counters.add("captures", "instantiations")
+    return program
 
 
 def _steps(door: str, nodes: Sequence[Node], fusion: Fusion, ctx: Context) -> Iterator[Step]:
@@ -130,17 +133,16 @@ def places_of(nodes: Sequence[Node]) -> tuple[Place, ...]:
     return tuple(found.values())
 
 
-def checks_of(nodes: Iterable[Node]) -> tuple[Callable[[], object], ...]:
-    """What is asked ahead of each launch, beside whether arrays of numpy moved."""
-    checks: list[Callable[[], object]] = []
+def checks_of(nodes: Iterable[Node]) -> Iterator[Callable[[], object]]:
+    """What is asked ahead of each launch; that of eagle's own nodes over arrays of numpy alone is what a program asks
+    of every array."""
     for node in nodes:
         check = get_node_kind(node.kind).check
-        if check is not None and not all(isinstance(plane.array, np.ndarray)
-                                         for plane in (*node.reads, *node.writes)):
-            checks.append(lambda node=node, check=check: check(node))
+        if check is not None and not (node.kind in BUILT_IN and all(
+                isinstance(plane.array, np.ndarray) for plane in (*node.reads, *node.writes))):
+            yield partial(check, node)
         for arm in arms_of(node):
-            checks += checks_of(arm)
-    return tuple(checks)
+            yield from checks_of(arm)
 
 
 # ---- schedules -------------------------------------------------------------------------------------------------------

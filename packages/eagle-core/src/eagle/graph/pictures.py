@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of graphs: text, Mermaid, DOT, SVG, HTML and matplotlib, all from one layout.
 
-Of a graph with more than :data:`DRAWN_EDGES` edges a picture leaves out those between two nodes which a path of others
-brings into the same order, and says so; what leaves a node there passes other layers as one line.
+Of a graph with more than :data:`DRAWN_EDGES` edges and more than four a node, a picture leaves out those between two
+nodes which a path of others brings into the same order, and says so. Above that many, what leaves a node passes other
+layers as one line.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Box", "DRAWN_EDGES", "Frame", "Picture", "dot", "html", "mermaid", "plot", "svg", "text"]
 
-#: Pictures show every edge of graphs with up to this many.
+#: Pictures show every edge of graphs with up to this many, or with up to four a node.
 DRAWN_EDGES: int = _core.DRAWN_EDGES
 
 

@@ -106,12 +106,11 @@ class Runner:
         which keeps the set."""
         if not self._model.compacting:
             return None
-        with self._turns("active"):
-            herd = self._keep_herd()
-            if self._stale:
-                herd.active.rebuild()
+        if self._stale:
+            with self._turns("active"):
+                self._keep_herd().active.rebuild()
                 self._stale = False
-            return herd.active
+        return self._keep_herd().active
 
     @property
     def steps_per_launch(self) -> int | str:
