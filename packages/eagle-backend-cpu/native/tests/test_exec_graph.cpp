@@ -156,7 +156,9 @@ void chain() {
     for (idx_t i = 0; i < 1000; ++i)
         graph.addNative(Step{nothing, 1000}, i ? std::vector<idx_t>{i - 1} : std::vector<idx_t>{});
     CHECK(graph.scratchArena().slotCount() == 1 && graph.scratchArena().peakBytes() == 1024);
-    graph.addNative(Step{nothing});
+    const idx_t between = graph.addNative(Step{nothing}, {999});  // without scratch
+    graph.addNative(Step{nothing, 1000}, {between});
+    CHECK(graph.scratchArena().slotCount() == 1);
     graph.addNative(Step{nothing, 1000}, {500});
     CHECK(graph.scratchArena().slotCount() == 2);  // 501 to 999 may run beside it
 }
