@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # what _LAZY says, for type checkers
     from eagle.backends import device_props
     from eagle.compose import GraphComposer
     from eagle.exec import num_threads, set_num_threads
+    from eagle.graph import Graph
     from eagle.interop import detect, origin_adapter, to_cupy
     from eagle.nodes import RepeatWhile, SkipGuard, Skippable, opaque, reduce, repeat_while, skippable
     from eagle.pipeline import GraphPipeline
@@ -53,7 +54,7 @@ if TYPE_CHECKING:  # what _LAZY says, for type checkers
     from eagle.transfer import copy, pinned
 
 __all__ = ["ActiveSet", "ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy",
-           "FINISHED_PLANE", "FUSED_STEPS_PLANE", "GraphComposer", "GraphPipeline", "LayoutError", "LayoutWarning",
+           "FINISHED_PLANE", "FUSED_STEPS_PLANE", "Graph", "GraphComposer", "GraphPipeline", "LayoutError", "LayoutWarning",
            "NonToggleableMemberError", "OutOfBounds", "PerformanceWarning", "Plan", "RepeatWhile", "RunReport",
            "Runner", "SimResult", "Simulation", "SkipGuard", "Skippable", "UnknownMemberError", "abi", "backends",
            "compaction_body", "copy", "deploy", "detect", "device_props", "dtypes", "exec", "graph", "interop",
@@ -74,6 +75,7 @@ _LAZY = {
     "BoundPlan": "eagle.plan",
     "FINISHED_PLANE": "eagle.roles:FINISHED_COUNT",
     "FUSED_STEPS_PLANE": "eagle.roles:FUSED_STEPS",
+    "Graph": "eagle.graph",
     "GraphComposer": "eagle.compose",
     "GraphPipeline": "eagle.pipeline",
     "Plan": "eagle.plan",

@@ -10,16 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eagle import _core, exec
-from eagle.graph.tree import CONDITIONALS, GROUP, LAUNCH, SEQUENCE, arms_of
+from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, LAUNCH, SEQUENCE, WAIT, arms_of, has_waits
 from eagle.interop.buffer import view_for
-from eagle.nodes import Node, RepeatWhile, get_node_kind
+from eagle.nodes import Node, RepeatWhile, SkipGuard, get_node_kind
 from eagle.plan import BoundPlan
 from eagle.plan.signature import Use
 from eagle.stepping.relocation import Reach, reach
 
 __all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "checks_of", "places_of", "program_of", "schedule_of"]
 
-IF, WHILE = 1, 3  # kinds of conditionals of the seam
+IF, IF_ELSE, WHILE = 1, 2, 3  # kinds of conditionals of the seam
+ON_HOST = 3  # direction of a copy of the seam
 WHOLE = 2**32 - 1  # no piece of a launch is smaller: it runs on one thread
 #: A group of branches over at most so many samples runs a branch on a thread each.
 BRANCH_TASKS_MAX_SAMPLES = 4096
@@ -56,6 +57,13 @@ def _steps(door: str, nodes: Sequence[Node], fusion: Fusion, ctx: Context) -> It
 def _step(door: str, node: Node, fusion: Fusion, ctx: Context) -> Iterator[Step]:
     if node.kind == SEQUENCE:
         yield from _steps(door, node.payload, fusion, ctx)
+    elif node.kind == WAIT:
+        return
+    elif node.kind == GROUP and has_waits(node):
+        for arm in arms_of(node):  # in order, a branch comes behind what it waits for
+            yield from _steps(door, arm, fusion, ctx)
+    elif node.kind == BRANCHES:
+        yield from _branches(door, node, fusion)
     elif node.kind == GROUP:
         yield "fork", tuple(tuple(_steps(door, arm, fusion, ctx)) for arm in arms_of(node))
     elif node.kind in CONDITIONALS:
@@ -65,6 +73,9 @@ def _step(door: str, node: Node, fusion: Fusion, ctx: Context) -> Iterator[Step]
 
 
 def _other(node: Node, ctx: Context) -> Iterator[Step]:
+    if node.kind == "copy" and (made := node.payload).is_apart():
+        yield "copy", made.target.ptr, made.source.ptr, made.source.nbytes, ON_HOST
+        return
     behaviour = get_node_kind(node.kind)
     entry = None if behaviour.native_entry is None else behaviour.native_entry(node, ctx)
     if entry is not None:
@@ -76,16 +87,36 @@ def _other(node: Node, ctx: Context) -> Iterator[Step]:
 
 def _conditional(door: str, node: Node, fusion: Fusion) -> Step:
     made = node.payload.made_of
-    guard = made.guard
-    count = baseline = limit = brk = counter = cap = negate = 0
-    if guard is not None:
-        count, negate = _cell(door, guard.count_arr, guard.count_idx), int(guard.negate)
-        baseline = 0 if guard.baseline_arr is None else _cell(door, guard.baseline_arr, guard.baseline_idx)
+    limit = brk = counter = cap = 0
+    count, baseline, negate = _guard(door, made.guard)
     if isinstance(made, RepeatWhile):
         cap, counter = made.cap, _cell(door, made.counter, 0)
         limit, brk = (0 if cells is None else _cell(door, cells, 0) for cells in (made.limit, made.brk))
     body = tuple(_steps(door, node.payload.body, fusion, Context("cpu", True)))
     return ("conditional", WHILE if counter else IF, (body,), count, baseline, negate, counter, cap, limit, brk)
+
+
+def _branches(door: str, node: Node, fusion: Fusion) -> Iterator[Step]:
+    """A chain of IF_ELSE, each of which decides once, ahead of what it runs."""
+    chain: tuple[Step, ...] = ()
+    for guard, arm in zip(reversed(node.payload.guards), reversed(node.payload.arms), strict=True):
+        steps = tuple(_steps(door, arm, fusion, Context("cpu", True)))
+        if guard is None:
+            chain = steps
+        elif steps or chain:
+            count, baseline, negate = _guard(door, guard)
+            kind = IF_ELSE if steps and chain else IF
+            arms = tuple(part for part in (steps, chain) if part)
+            chain = (("conditional", kind, arms, count, baseline, negate ^ (not steps), 0, 0, 0, 0),)
+    yield from chain
+
+
+def _guard(door: str, guard: SkipGuard | None) -> tuple[int, int, int]:
+    """The cell, the baseline and whether it is negated; 0: none."""
+    if guard is None:
+        return 0, 0, 0
+    baseline = 0 if guard.baseline_arr is None else _cell(door, guard.baseline_arr, guard.baseline_idx)
+    return _cell(door, guard.count_arr, guard.count_idx), baseline, int(guard.negate)
 
 
 def _cell(door: str, cells: Any, index: int) -> int:
