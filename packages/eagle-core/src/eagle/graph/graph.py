@@ -18,6 +18,7 @@ from eagle.graph.builder import decorated
 from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.forks import Parallel
 from eagle.graph.lowering import Fusion, Place, checks_of, places_of, program_of, schedule_of
+from eagle.graph.rebinding import Rebinding, check_parameter
 from eagle.graph.recorder import GraphRecorder
 from eagle.graph.tree import CONDITIONALS, arms_of, as_node, group, launch, leaves
 from eagle.interop.buffer import view_for
@@ -270,11 +271,43 @@ class Graph(_core.Replays):
             if not seam.has("launcher_launch"):
                 raise BackendUnavailable(refusal(door, "backend", f"{kind!r}, which records nothing",
                                                  "one with the groups capturer and launcher", "upgrade it"))
-            fusion = Fusion(self._fuse)
-            self._set(program_of(door, seam, self._nodes, fusion))
-            self._checks, self._places = checks_of(self._nodes), places_of(self._nodes)
-            self._stages = tuple(_stages(self._nodes, fusion))
-            self._backend = "cpu"
+            self._lower(door, seam, self._nodes)
+            self._seam, self._backend = seam, "cpu"
+            return self
+        finally:
+            self._leave()
+
+    def _lower(self, door: str, seam: _core.Backend, nodes: Sequence[Node]) -> None:
+        """Record the nodes."""
+        fusion = Fusion(self._fuse)
+        self._set(program_of(door, seam, nodes, fusion))
+        self._checks, self._places = checks_of(nodes), places_of(nodes)
+        self._stages = tuple(_stages(nodes, fusion))
+
+    def bind(self, **planes: Any) -> Self:
+        """Other arrays for arguments of the builder that made this graph, of the same shapes and dtypes. Returns this
+        graph; nothing changes where one is refused.
+
+        Raises ValueError for names that are no arguments, for arguments that were values of Python, for arrays that do
+        not fit and for those that own code touches; TypeError for what is no array.
+        """
+        door = f"{DOOR}.bind"
+        self._built(door)
+        for name, array in planes.items():
+            if name not in self._parameters:
+                raise ValueError(refusal(door, f"argument {name!r}", "a name that is no argument of a builder",
+                                         f"one of {list(self._parameters)}", "call the builder again for other arrays"))
+            check_parameter(door, name, self._parameters[name], array)
+        if not self._enter():
+            self._busy("bind")
+        try:
+            changed = Rebinding(door, [(name, self._parameters[name], array) for name, array in planes.items()])
+            nodes = changed.nodes(self._nodes)
+            refuse_races(door, nodes)
+            self._lower(door, self._seam, nodes)
+            self._claim(door, nodes)
+            self._nodes, self._result = nodes, changed.tree(self._result)
+            self._parameters = {**self._parameters, **planes}
             return self
         finally:
             self._leave()

@@ -237,7 +237,7 @@ class Fusion:
             known = len(signature.stages) == 1 and reach(signature) >= Reach.LOCAL and all(
                 slot.use is Use.SAMPLES or not slot.writes for slot in signature.stages[0].slots)
             self._local[id(signature)] = known
-        return known and len(bound.partitions) == 1
+        return known and len(bound.partitions) == 1 and not bound.cleared
 
 
 class _Tiles:

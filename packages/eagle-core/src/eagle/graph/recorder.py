@@ -17,6 +17,7 @@ from eagle.graph.tree import LAUNCH, arms_of, launch
 from eagle.nodes import Node
 from eagle.plan import AutoPlan
 from eagle.plan.plan import is_hawk_kernel
+from eagle.plan.signature import Use
 from eagle.transfer import copy_node
 
 __all__ = ["Frame", "GraphRecorder"]
@@ -86,7 +87,8 @@ class GraphRecorder:
         made = self._omitted(door, plan, layout, given)
         for name, out in self._in_place(door, plan, target, given, made).items():
             made[name] = out
-        bound = plan.bind_by_name(door, (), device, layout, given | made)
+        bound = plan.bind_by_name(door, (), device, layout, given | made,
+                                  cleared=[name for name in self._kept_zeros(plan) if name in made])
         name = target.names if target is not None and isinstance(target.names, str) else kernel
         self.add(launch(door, bound, self.label(name)))
         return plan.answer(plan.select(given), given | made)
@@ -142,17 +144,25 @@ class GraphRecorder:
         found = {}
         if len(names) == len(plan.returns):
             for name, output in zip(names, plan.returns, strict=True):
-                if output in made and self._fits(door, plan, name, target, given, made[output]):
+                if output in made and self._fits(door, plan, name, output, target, given, made[output]):
                     found[output] = target.frame.regions[-1].before[name]
         return found
 
-    def _fits(self, door: str, plan: AutoPlan, name: str, target: Target, given: Mapping[str, Any], made: Array) -> bool:
+    @staticmethod
+    def _kept_zeros(plan: AutoPlan) -> set[str]:
+        """The outputs of which a kernel may leave cells as they were: a call that leaves them out starts from zeros."""
+        return {slot.name for slot in plan.host.signature.arguments if slot.zero and slot.use in (Use.SAMPLES, Use.SINK)}
+
+    def _fits(self, door: str, plan: AutoPlan, name: str, output: str, target: Target, given: Mapping[str, Any],
+              made: Array) -> bool:
         region = target.frame.regions[-1]
         buffer = region.before.get(name) if name in region.carried else None
         if not is_plane(buffer) or (buffer.shape, buffer.dtype) != (made.shape, made.dtype):
             return False
         readers = [value for value in given.values() if is_plane(value) and share(value, buffer)]
         signature = plan.host.signature
+        if readers and output in self._kept_zeros(plan):
+            return False
         if readers and signature.access != "sample_local":
             raise ValueError(refusal(door, f"{name!r}", f"an assignment at line {region.line} or behind it that writes "
                                      "what the kernel reads", "a kernel whose samples read nothing of each other",

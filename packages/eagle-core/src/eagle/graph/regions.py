@@ -20,7 +20,7 @@ from eagle.transfer import copy_node
 if TYPE_CHECKING:
     from eagle.graph.recorder import Frame
 
-__all__ = ["Branch", "Loop", "Region", "is_cell", "is_plane", "refuse_cell", "share"]
+__all__ = ["Branch", "Loop", "Region", "is_cell", "is_plane", "refuse_cell", "run_nodes", "share"]
 
 ONE = np.ones(1, np.uint32)
 ONE.flags.writeable = False
@@ -362,7 +362,7 @@ class Loop(Region):
             recorder.copy(self._limit, limit, "limit")
         guard = None if self._guard is None else self.guard(*self._guard)
         cap = self._cap if isinstance(self._cap, int) else None
-        made = repeat_while(partial(_run, body), guard, cap, limit=limit, brk=self._break)
+        made = repeat_while(partial(run_nodes, body), guard, cap, limit=limit, brk=self._break)
         if self._used:
             body.insert(0, copy_node(made.iteration_index, self._index, "index"))
         recorder.add(Node(REPEAT_WHILE, Conditional(made, tuple(body))))
@@ -371,6 +371,7 @@ class Loop(Region):
         self.now = dict(self.before)
 
 
-def _run(nodes: Sequence[Node]) -> None:
+def run_nodes(nodes: Sequence[Node]) -> None:
+    """Do the work of each, in order."""
     for node in nodes:
         node()

@@ -28,8 +28,8 @@ from eagle.nodes import (
 from eagle.plan import BoundPlan
 from eagle.sidecar import refuse_derived
 
-__all__ = ["BRANCHES", "Branches", "CONDITIONALS", "Conditional", "Launch", "WAIT", "Wait", "arms_of", "as_node",
-           "group", "has_waits", "launch", "leaves"]
+__all__ = ["BRANCHES", "Branches", "CONDITIONALS", "Conditional", "GROUP", "LAUNCH", "Launch", "REPEAT_WHILE",
+           "SEQUENCE", "SKIPPABLE", "WAIT", "Wait", "arms_of", "as_node", "group", "has_waits", "launch", "leaves"]
 
 GROUP, SEQUENCE, LAUNCH, SKIPPABLE, REPEAT_WHILE = "group", "sequence", "launch", "skippable", "repeat_while"
 CONDITIONALS = (SKIPPABLE, REPEAT_WHILE)

@@ -92,10 +92,10 @@ class AutoPlan(_core.Calls):
         return self.bind_by_name(f"{self._name}.bind", args, device, layout, planes)
 
     def bind_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None, planes: dict[str, Any],
-                     mode: str = "bind", known: Collection[str] = ()) -> BoundPlan:
-        """What :meth:`bind` does, for the door named `door`; `mode` and `known` are those of :func:`settle`."""
+                     mode: str = "bind", known: Collection[str] = (), cleared: Collection[str] = ()) -> BoundPlan:
+        """What :meth:`bind` does, for the door named `door`; the rest is that of :meth:`Plan.bind_by_name`."""
         return self._select(door, planes).bind_by_name(door, args, device, layout, planes,
-                                                        self._routed if self._variants else None, mode, known)
+                                                        self._routed if self._variants else None, mode, known, cleared)
 
     def bind_args(self, args: Sequence[Any], kw: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name. Positions are the kernel's parameters in order: those that are required, and

@@ -105,15 +105,16 @@ class Plan(_core.Runs):
         return self.bind_by_name(f"{self.signature.kernel}.bind", args, device, layout, planes)
 
     def bind_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None, planes: dict[str, Any],
-                     route: Route | None = None, mode: str = "bind", known: Collection[str] = ()) -> BoundPlan:
+                     route: Route | None = None, mode: str = "bind", known: Collection[str] = (),
+                     cleared: Collection[str] = ()) -> BoundPlan:
         """What :meth:`bind` does, for the door named `door`; `route` is that of :class:`BoundPlan`, `mode` and `known`
-        those of :func:`settle`."""
+        those of :func:`settle`; each launch begins with zeros in the outputs that are `cleared`."""
         if self.structure != HostTeam:
             raise ValueError(refusal(door, "structure", repr(self.structure), repr(HostTeam),
                                      "ranks gather what they wrote: use run"))
         self.refuse_positions(door, args, "bind")
         given = self.given(door, device, planes)
-        return BoundPlan(self, door, planes if route else given, layout, route, mode, known)
+        return BoundPlan(self, door, planes if route else given, layout, route, mode, known, cleared)
 
     def run_planes(self, door: str, device: Any, layout: str | None, planes: dict[str, Any],
                    mode: str, n: int | None = None, call: Broadcast | None = None) -> dict[str, Any]:
