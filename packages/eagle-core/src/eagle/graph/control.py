@@ -193,6 +193,9 @@ class _Rewriter(ast.NodeTransformer):
 
     def _named(self, target: ast.expr, value: ast.expr) -> ast.expr:
         """A call that is told the names its results get."""
+        if isinstance(value, ast.IfExp):
+            value.body, value.orelse = self._named(target, value.body), self._named(target, value.orelse)
+            return value
         if not isinstance(value, ast.Call) or isinstance(value.func, ast.Attribute) and _is_own(value.func.value):
             return value
         if isinstance(target, ast.Name):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eagle.errors import ArgumentError, refusal, shown
-from eagle.graph.regions import Branch, Loop, Region, is_cell, is_plane, refuse_cell, share
+from eagle.graph.regions import Branch, Loop, Region, is_cell, is_plane, locals_of, refuse_cell, share
 from eagle.graph.tree import LAUNCH, arms_of, launch
 from eagle.nodes import Node
 from eagle.plan import AutoPlan
 from eagle.plan.plan import is_hawk_kernel
 from eagle.plan.signature import Use
+from eagle.stepping.relocation import Reach, reach
 from eagle.transfer import copy_node
 
 __all__ = ["Frame", "GraphRecorder"]
@@ -159,15 +159,15 @@ class GraphRecorder:
         buffer = region.before.get(name) if name in region.carried else None
         if not is_plane(buffer) or (buffer.shape, buffer.dtype) != (made.shape, made.dtype):
             return False
-        readers = [value for value in given.values() if is_plane(value) and share(value, buffer)]
+        readers = {key: value for key, value in given.items() if is_plane(value) and share(value, buffer)}
         signature = plan.host.signature
-        if readers and output in self._kept_zeros(plan):
-            return False
-        if readers and signature.access != "sample_local":
+        if readers and not (reach(signature) >= Reach.LOCAL and all(
+                slot.use is Use.SAMPLES for slot in signature.arguments if slot.name in readers)):
             raise ValueError(refusal(door, f"{name!r}", f"an assignment at line {region.line} or behind it that writes "
                                      "what the kernel reads", "a kernel whose samples read nothing of each other",
                                      "assign to another name, and copy"))
-        if readers and not (signature.aliasable and all(value is buffer for value in readers)):
+        if readers and not (signature.aliasable and output not in self._kept_zeros(plan)
+                            and all(value is buffer for value in readers.values())):
             return False
         return not any(other != name and is_plane(value) and share(value, buffer)
                        for other, value in target.local.items())
@@ -191,7 +191,7 @@ class Frame:
     def call(self, names: Any, function: Any, /, *args: Any, **kw: Any) -> Any:
         if not (is_hawk_kernel(function) or isinstance(function, AutoPlan)):
             return function(*args, **kw)
-        self.recorder.target = Target(names, self, sys._getframe(1).f_locals)
+        self.recorder.target = Target(names, self, locals_of(1))
         try:
             return function(*args, **kw)
         finally:

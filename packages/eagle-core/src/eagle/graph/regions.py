@@ -20,7 +20,7 @@ from eagle.transfer import copy_node
 if TYPE_CHECKING:
     from eagle.graph.recorder import Frame
 
-__all__ = ["Branch", "Loop", "Region", "is_cell", "is_plane", "refuse_cell", "run_nodes", "share"]
+__all__ = ["Branch", "Loop", "Region", "is_cell", "is_plane", "locals_of", "refuse_cell", "run_nodes", "share"]
 
 ONE = np.ones(1, np.uint32)
 ONE.flags.writeable = False
@@ -38,6 +38,12 @@ def is_cell(value: Any) -> bool:
 def share(a: Any, b: Any) -> bool:
     """Whether two arrays of NumPy have bytes in common, as far as their bounds tell."""
     return a is b or bool(np.may_share_memory(a, b))
+
+
+def locals_of(depth: int) -> dict[str, Any]:
+    """The variables of a caller's caller, those of enclosing functions left out."""
+    frame = sys._getframe(depth + 1)
+    return {name: value for name, value in frame.f_locals.items() if name not in frame.f_code.co_freevars}
 
 
 def refuse_cell(where: str, found: str, wanted: str, fix: str = "move it, or decide it by a value of Python"
@@ -161,7 +167,7 @@ class Branch(Region):
                 if isinstance(case, str):
                     raise SyntaxError(refusal(self.where, "match of a cell", case, "integers of 0 to 2**32 - 1, and "
                                               "`case _` last", "write an if"))
-            self.enter(sys._getframe(2).f_locals)
+            self.enter(locals_of(2))
 
     def _arm(self, guard: SkipGuard | None) -> bool:
         self._guards.append(guard)
@@ -180,7 +186,7 @@ class Branch(Region):
             self._taken = 0 if taken else -1
             return taken
         if not self._asked:
-            self.enter(sys._getframe(1).f_locals)
+            self.enter(locals_of(1))
         self._asked = True
         return self._arm(SkipGuard(value, negate=negate))
 
@@ -212,7 +218,7 @@ class Branch(Region):
     def leave(self) -> None:
         """The end of an arm."""
         if self.device:
-            self.settle(sys._getframe(1).f_locals)
+            self.settle(locals_of(1))
             self.close()
 
     def done(self) -> None:
@@ -253,7 +259,7 @@ class Loop(Region):
         warnings.warn_explicit(f"{self.where}: a loop without a cap runs until its cell ends it; write "
                                "`for _ in range(N): if not cell: break` to cap it", UserWarning,
                                sys._getframe(1).f_code.co_filename, self.line)
-        self._begin((value, negate), sys._getframe(1).f_locals)
+        self._begin((value, negate), locals_of(1))
         return False
 
     def over(self, function: Any, args: tuple[Any, ...], head: bool, orelse: bool) -> Iterator[Any]:
@@ -287,14 +293,14 @@ class Loop(Region):
                 raise TypeError(refusal(self.where, "range", shown(self._cap), "one int of Python, the cap of the loop",
                                         "write range(N)"))
             self._cap, self._index = self._cap[0], self.frame.recorder.own(np.zeros(1, np.uint32))
-        self._begin((value, not negate), sys._getframe(1).f_locals)
+        self._begin((value, not negate), locals_of(1))
         return False
 
     def index(self, value: Any, used: bool) -> Any:
         """What the variable of a for is; `used`: the function reads it."""
         self._used = used
         if self._limit is not None and not self.device:
-            self._begin(None, sys._getframe(1).f_locals)
+            self._begin(None, locals_of(1))
         return self._index if self.device else value
 
     def _no_else(self, orelse: bool) -> None:
@@ -320,7 +326,7 @@ class Loop(Region):
         if not self.device:
             raise refuse_cell(where, f"`{word}` by a cell in a loop of Python", "a loop that a cell decides",
                               "begin the loop with `if not cell: break`, in `for _ in range(N)`")
-        self.settle(sys._getframe(1).f_locals)
+        self.settle(locals_of(1))
         guard = SkipGuard(value, negate=negate)
         if word == "break":
             if self._break is None:
@@ -342,7 +348,7 @@ class Loop(Region):
         if not self.device or self._ended:
             return
         self._ended = True
-        self.settle(sys._getframe(1).f_locals)
+        self.settle(locals_of(1))
         recorder = self.frame.recorder
         for guards, taken, rest in reversed(self._rests):
             recorder.scopes.pop()
