@@ -184,7 +184,7 @@ def test_a_graph_may_be_made_behind_the_first_call_and_has_its_keywords() -> Non
 def block(g: eagle.Graph, x, c=None):
     """x / 2, or x / 2 + x where the cell is set."""
     y = shrink(x)
-    if c is not None:
+    if c is not None:  # noqa: SIM102  one decides now, the other at each run
         if c:
             y = add(y, x)
     return y

@@ -151,6 +151,18 @@ CASES = {
             v = count(v, np.array([i], np.uint32) if isinstance(i, int) else i)
             c = high(shrink(v))
      """, ["seed(v)", "seed(c)", "repeat_while"]),
+    "a name that is not carried": ("""
+        match c:
+            case 1:
+                v = add(v, v)
+            case _:
+                for _ in range(2):
+                    if c: break
+                    v = shrink(w)
+                    if d: break
+                    v, w = w, v
+                v, w = both(w, w)
+     """, ["seed(v)", "seed(w)", "branches"]),
     "swap": ("""
         for _ in range(3):
             if not c: break
@@ -288,10 +300,12 @@ def blocks(draw: Any, depth: int, loop: bool = False) -> list[str]:
     for _ in range(draw(st.integers(1, 3))):
         a, b, c = draw(PLANES), draw(PLANES), draw(CELLS)
         test = draw(st.sampled_from([c, f"not {c}"]))
-        kinds = ["call", "call", "alias", "swap", "both", "cell"] + ["if", "loop", "match"] * (depth > 0) + ["jump"] * loop
+        kinds = ["call", "call", "alias", "swap", "both", "cell"]
+        kinds += ["if", "loop", "match"] * (depth > 0) + ["jump"] * loop
         match draw(st.sampled_from(kinds)):
             case "call":
-                lines.append(f"{a} = " + draw(st.sampled_from([f"add({a}, {b})", f"shrink({b})", f"add(shrink({a}), w)"])))
+                made = draw(st.sampled_from([f"add({a}, {b})", f"shrink({b})", f"add(shrink({a}), w)"]))
+                lines.append(f"{a} = {made}")
             case "alias":
                 lines.append(f"{a} = {b}")
             case "swap":

@@ -54,9 +54,9 @@ if TYPE_CHECKING:  # what _LAZY says, for type checkers
     from eagle.transfer import copy, pinned
 
 __all__ = ["ActiveSet", "ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy",
-           "FINISHED_PLANE", "FUSED_STEPS_PLANE", "Graph", "GraphComposer", "GraphPipeline", "LayoutError", "LayoutWarning",
-           "NonToggleableMemberError", "OutOfBounds", "PerformanceWarning", "Plan", "RepeatWhile", "RunReport",
-           "Runner", "SimResult", "Simulation", "SkipGuard", "Skippable", "UnknownMemberError", "abi", "backends",
+           "FINISHED_PLANE", "FUSED_STEPS_PLANE", "Graph", "GraphComposer", "GraphPipeline", "LayoutError",
+           "LayoutWarning", "NonToggleableMemberError", "OutOfBounds", "PerformanceWarning", "Plan", "RepeatWhile",
+           "RunReport", "Runner", "SimResult", "Simulation", "SkipGuard", "Skippable", "UnknownMemberError", "abi", "backends",
            "compaction_body", "copy", "deploy", "detect", "device_props", "dtypes", "exec", "graph", "interop",
            "load_bundle", "nodes", "num_threads", "opaque", "origin_adapter", "pinned", "plan", "reduce", "registry",
            "repeat_while", "roles", "run_until_done", "samples_first", "samples_last", "set_num_threads", "sidecar",

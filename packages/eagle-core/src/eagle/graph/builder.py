@@ -53,9 +53,10 @@ class _Decorated:
     """Both kinds of functions."""
 
     def __init__(self, graph: type, function: FunctionType, signature: inspect.Signature) -> None:
-        self._graph, self._function, self._signature = graph, function, signature
+        self._graph: Any = graph
+        self._function, self._signature = function, signature
         self._rewritten: Rewritten | None = None
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function)  # type: ignore[arg-type]
 
     @property
     def _name(self) -> str:
@@ -81,7 +82,8 @@ class _Builder(_Decorated):
         with record_with(recording):
             graph = self._run(recording, args, kw)
         if recording.graph is None:
-            raise TypeError(refusal(door, "the function", "no graph that it made", "one", "begin with g = eagle.Graph()"))
+            raise TypeError(refusal(door, "the function", "no graph that it made", "one",
+                                    "begin with g = eagle.Graph()"))
         if graph is not recording.graph:
             raise TypeError(refusal(door, "the function", f"{shown(graph)} returned", "the graph it made",
                                     "end with `return g`; say by g.result which arrays are the answer"))
@@ -94,7 +96,7 @@ class _Block(_Decorated):
 
     def __call__(self, *args: Any, **kw: Any) -> Any:
         door, first = f"{self._name}()", next(iter(self._signature.parameters))
-        graph = args[0] if args else kw.get(first)
+        graph: Any = args[0] if args else kw.get(first)
         if not isinstance(graph, self._graph | BranchHandle):
             raise RuntimeError(refusal(door, first, f"{shown(graph)}, a {type(graph).__name__}", "an open eagle.Graph, "
                                        "or the handle of a branch", "pass the graph first"))

@@ -42,7 +42,7 @@ class Rewritten:
 def rewrite(door: str, function: FunctionType) -> Rewritten:
     """Raises ValueError for a function whose source cannot be read."""
     try:
-        lines, start = inspect.getsourcelines(function)
+        lines, start = inspect.getsourcelines(function.__code__)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, SyntaxError) as error:
         raise ValueError(refusal(door, "function", "one whose source cannot be read", "one written by def in a file",
@@ -75,7 +75,7 @@ def _inner(code: CodeType, name: str) -> CodeType:
     return next(part for part in code.co_consts if isinstance(part, CodeType) and part.co_name == name)
 
 
-def _ask(owner: str, method: str, *args: ast.expr | object) -> ast.Call:
+def _ask(owner: str, method: str, *args: ast.expr | str | int | None) -> ast.Call:
     given = [arg if isinstance(arg, ast.expr) else ast.Constant(arg) for arg in args]
     return ast.Call(ast.Attribute(ast.Name(owner, ast.Load()), method, ast.Load()), given, [])
 
@@ -212,7 +212,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         facts, own = self._facts[node], self._new()
-        made = [self._bind(own, _ask(RUNTIME, "branch", node.lineno, *_facts(facts)))]
+        made: list[ast.stmt] = [self._bind(own, _ask(RUNTIME, "branch", node.lineno, *_facts(facts)))]
         chain, orelse = [node], node.orelse
         while len(orelse) == 1 and isinstance(orelse[0], ast.If) and orelse[0].col_offset == node.col_offset:
             chain.append(orelse[0])  # elif
@@ -283,8 +283,8 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(head, ast.If):
             value, negate = self._condition(head.test)
             inner.append(ast.If(_ask(own, "ends", value, negate), [ast.Break()], []))
-        inner += [self._bind(target, _ask(own, "index", ast.Name(target, ast.Load()), target in self._read)), *_restore(own, facts.bound),
-                  *self._body(own, body, facts)]
+        index = _ask(own, "index", ast.Name(target, ast.Load()), target in self._read)
+        inner += [self._bind(target, index), *_restore(own, facts.bound), *self._body(own, body, facts)]
         loop = ast.For(ast.Name(target, ast.Store()), items, inner, self.block(node.orelse))
         made = [self._bind(own, _ask(RUNTIME, "loop", node.lineno, *_facts(facts))), loop]
         return self._done(own, made, facts, node)

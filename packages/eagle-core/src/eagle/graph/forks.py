@@ -56,20 +56,22 @@ class BranchHandle:
     def __init__(self, fork: Parallel) -> None:
         self._fork, self.recorder = fork, fork.recorder
         self._nodes: list[Node] = []
+        self._entered = False
 
     def __enter__(self) -> Self:
-        if self._fork.recorder.forks and self._fork.recorder.forks[-1] is self:
-            raise RuntimeError(refusal(f"{DOOR}.parallel", "branch", "one that is open", "a new one",
+        if self._entered:
+            raise RuntimeError(refusal(f"{DOOR}.parallel", "branch", "one that was entered", "a new one",
                                        "call p.branch() for each"))
+        self._entered = True
         self._fork.arms.append(self._nodes)
+        self._depth = len(self.recorder.scopes)
         self.recorder.scopes.append(self._nodes)
         self.recorder.forks.append(self)
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is None:
-            self.recorder.scopes.pop()
-            self.recorder.forks.pop()
+        del self.recorder.scopes[self._depth:]
+        del self.recorder.forks[self.recorder.forks.index(self):]
 
     def _innermost(self, method: str) -> None:
         if not (self.recorder.forks and self.recorder.forks[-1] is self):

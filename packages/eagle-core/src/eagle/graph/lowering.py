@@ -17,7 +17,8 @@ from eagle.plan import BoundPlan
 from eagle.plan.signature import Use
 from eagle.stepping.relocation import Reach, reach
 
-__all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "checks_of", "places_of", "program_of", "schedule_of"]
+__all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "checks_of", "places_of", "program_of",
+           "schedule_of"]
 
 IF, IF_ELSE, WHILE = 1, 2, 3  # kinds of conditionals of the seam
 ON_HOST = 3  # direction of a copy of the seam

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -84,21 +83,18 @@ class GraphRecorder:
         kernel = plan.host.signature.kernel
         door = f"{kernel}()"
         given |= self._buffers(door, plan, buffer, given)
-        made = self._omitted(door, plan, layout, given)
-        for name, out in self._in_place(door, plan, target, given, made).items():
-            made[name] = out
-        bound = plan.bind_by_name(door, (), device, layout, given | made,
-                                  cleared=[name for name in self._kept_zeros(plan) if name in made])
+        bound = plan.bind_by_name(door, (), device, layout, given, "record", given.keys())
+        made = bound.arguments.made
+        for array in made.values():
+            array[...] = 0
+        instead = self._in_place(door, plan, target, given, made)
+        cleared = self._kept_zeros(plan) & made.keys()
+        if instead or cleared:
+            bound = bound.over(door, instead, cleared)
+        self._own += [array for output, array in made.items() if output not in instead]
         name = target.names if target is not None and isinstance(target.names, str) else kernel
         self.add(launch(door, bound, self.label(name)))
-        return plan.answer(plan.select(given), given | made)
-
-    def _omitted(self, door: str, plan: AutoPlan, layout: str | None, given: dict[str, Any]) -> dict[str, Any]:
-        if all(slot.name in given for slot in plan.host.signature.arguments if slot.is_output or slot.is_plane):
-            return {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of copies, which a graph refuses
-            return {name: self.own(array) for name, array in plan.omitted(door, layout, given).items()}
+        return plan.answer(plan.select(given), given | made | instead)
 
     def _buffers(self, door: str, plan: AutoPlan, buffer: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays that ``buffer=`` gives, by output; True stands for a new one."""
@@ -151,7 +147,8 @@ class GraphRecorder:
     @staticmethod
     def _kept_zeros(plan: AutoPlan) -> set[str]:
         """The outputs of which a kernel may leave cells as they were: a call that leaves them out starts from zeros."""
-        return {slot.name for slot in plan.host.signature.arguments if slot.zero and slot.use in (Use.SAMPLES, Use.SINK)}
+        return {slot.name for slot in plan.host.signature.arguments
+                if slot.zero and slot.use in (Use.SAMPLES, Use.SINK)}
 
     def _fits(self, door: str, plan: AutoPlan, name: str, output: str, target: Target, given: Mapping[str, Any],
               made: Array) -> bool:

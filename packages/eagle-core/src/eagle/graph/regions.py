@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -26,7 +26,7 @@ ONE = np.ones(1, np.uint32)
 ONE.flags.writeable = False
 
 
-def is_plane(value: Any) -> bool:
+def is_plane(value: Any) -> TypeGuard[np.ndarray[Any, Any]]:
     return isinstance(value, np.ndarray) and value.ndim > 0
 
 
@@ -327,12 +327,13 @@ class Loop(Region):
             raise refuse_cell(where, f"`{word}` by a cell in a loop of Python", "a loop that a cell decides",
                               "begin the loop with `if not cell: break`, in `for _ in range(N)`")
         self.settle(locals_of(1))
+        self.now = {name: array for name, array in self.before.items() if name in self.carried}  # others go on
         guard = SkipGuard(value, negate=negate)
         if word == "break":
             if self._break is None:
                 self._break = self.frame.recorder.own(np.zeros(1, np.uint32))
-            taken = copy_node(ONE, self._break, "break")
-            self._rests.append(((guard, None), (taken,), self.open()))
+            arm = (copy_node(ONE, self._break, "break"),)
+            self._rests.append(((guard, None), arm, self.open()))
         else:
             self._rests.append(((guard.negated(),), None, self.open()))
         return False

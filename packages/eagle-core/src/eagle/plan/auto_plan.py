@@ -9,13 +9,10 @@ from inspect import Parameter
 from inspect import Signature as CallSignature
 from typing import Any
 
-import numpy as np
-
 from eagle import _core
 from eagle.errors import ArgumentError, refusal
 from eagle.exec import HostTeam
 from eagle.nodes import recorder
-from eagle.plan.arguments import settle
 from eagle.plan.bound import BoundPlan
 from eagle.plan.broadcast import Broadcast, Variants, read_broadcast
 from eagle.plan.plan import Plan, make_plan, results
@@ -92,10 +89,10 @@ class AutoPlan(_core.Calls):
         return self.bind_by_name(f"{self._name}.bind", args, device, layout, planes)
 
     def bind_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None, planes: dict[str, Any],
-                     mode: str = "bind", known: Collection[str] = (), cleared: Collection[str] = ()) -> BoundPlan:
-        """What :meth:`bind` does, for the door named `door`; the rest is that of :meth:`Plan.bind_by_name`."""
+                     mode: str = "bind", known: Collection[str] = ()) -> BoundPlan:
+        """What :meth:`bind` does, for the door named `door`; `mode` and `known` are those of :func:`settle`."""
         return self._select(door, planes).bind_by_name(door, args, device, layout, planes,
-                                                        self._routed if self._variants else None, mode, known, cleared)
+                                                        self._routed if self._variants else None, mode, known)
 
     def bind_args(self, args: Sequence[Any], kw: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name. Positions are the kernel's parameters in order: those that are required, and
@@ -203,17 +200,6 @@ class AutoPlan(_core.Calls):
         tree = [self._tree] if isinstance(self._tree, str) else self._tree
         flat = isinstance(tree, list | tuple) and all(isinstance(name, str) for name in tree)
         return tuple(tree) if flat else ()
-
-    def omitted(self, door: str, layout: str | None, planes: dict[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
-        """New zeros for the outputs and masks that a call with `planes` leaves out."""
-        plan, call, n = self._select(door, planes), None, None
-        if self._variants is None:
-            given = plan.given(door, None, planes)
-        else:
-            plan, call = self._routed(door, planes, "call")
-            given, n = call.packed, call.n
-        made = settle(door, plan.signature, given, layout, "call", n, call).made
-        return {name: np.zeros_like(array) for name, array in made.items()}
 
 
 _core.keep_call(AutoPlan)

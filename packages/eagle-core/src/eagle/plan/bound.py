@@ -41,7 +41,7 @@ class BoundPlan(_core.Launches):
         self._plan = plan
         self._cleared = frozenset(cleared)
         self._layout = layout
-        self._mode = mode  # "bind", or "step": masks may be left out
+        self._mode = mode  # that of settle
         self._route = route  # the plan for how the planes are given, and what it takes
         self._pattern: Mapping[str, tuple[bool, ...]] = {}
         self._n: int | None = None
@@ -169,10 +169,10 @@ class BoundPlan(_core.Launches):
         self._adopt(door, self._given | changed, layout or self._layout, self._planes.keys() - changed.keys())
         return self
 
-    def over(self, door: str, changed: Mapping[str, Any]) -> BoundPlan:
-        """Another bound plan, like this one but for some of the planes."""
+    def over(self, door: str, changed: Mapping[str, Any], cleared: Collection[str] | None = None) -> BoundPlan:
+        """Another bound plan, like this one but for some of the planes, and for the outputs that are cleared."""
         return BoundPlan(self._plan, door, self._given | dict(changed), self._layout, self._route, self._mode,
-                         self._planes.keys() - changed.keys(), self._cleared)
+                         self._planes.keys() - changed.keys(), self._cleared if cleared is None else cleared)
 
     @property
     def cleared(self) -> frozenset[str]:

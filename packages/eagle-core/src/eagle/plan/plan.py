@@ -105,16 +105,15 @@ class Plan(_core.Runs):
         return self.bind_by_name(f"{self.signature.kernel}.bind", args, device, layout, planes)
 
     def bind_by_name(self, door: str, args: tuple[Any, ...], device: Any, layout: str | None, planes: dict[str, Any],
-                     route: Route | None = None, mode: str = "bind", known: Collection[str] = (),
-                     cleared: Collection[str] = ()) -> BoundPlan:
+                     route: Route | None = None, mode: str = "bind", known: Collection[str] = ()) -> BoundPlan:
         """What :meth:`bind` does, for the door named `door`; `route` is that of :class:`BoundPlan`, `mode` and `known`
-        those of :func:`settle`; each launch begins with zeros in the outputs that are `cleared`."""
+        those of :func:`settle`."""
         if self.structure != HostTeam:
             raise ValueError(refusal(door, "structure", repr(self.structure), repr(HostTeam),
                                      "ranks gather what they wrote: use run"))
         self.refuse_positions(door, args, "bind")
         given = self.given(door, device, planes)
-        return BoundPlan(self, door, planes if route else given, layout, route, mode, known, cleared)
+        return BoundPlan(self, door, planes if route else given, layout, route, mode, known)
 
     def run_planes(self, door: str, device: Any, layout: str | None, planes: dict[str, Any],
                    mode: str, n: int | None = None, call: Broadcast | None = None) -> dict[str, Any]:
