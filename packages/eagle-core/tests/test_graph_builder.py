@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -414,3 +415,19 @@ def test_kernels_that_gather() -> None:
         return g
 
     assert f(np.array([1, 0]), plane(), cell())().tolist() == [3, 8]
+
+
+def test_only_the_thread_of_a_builder_records() -> None:
+    found = []
+
+    @eagle.Graph.builder
+    def f(x):
+        g = eagle.Graph()
+        shrink(x)
+        worker = threading.Thread(target=lambda: found.append((shrink(x).tolist(), eagle.Graph().num_nodes())))
+        worker.start()
+        worker.join()
+        return g
+
+    assert f(plane()).node_labels() == ["shrink"]
+    assert found == [([4, 1.5], 0)]
