@@ -37,7 +37,7 @@ PACKAGES = {
     "eagle-conformance": ROOT / "conformance",
 }
 NATIVE = ("eagle-core", "eagle-backend-cpu")
-TEST_TOOLS = ("pytest>=8", "pytest-timeout>=2.3", "hypothesis>=6.100")
+TEST_TOOLS = ("pytest>=8", "pytest-timeout>=2.3", "hypothesis>=6.100", "matplotlib>=3.7")
 # Exact, as docs/frameworks.md names them.
 FRAMEWORKS = ("numpy==2.4.6", "torch==2.13.0", "jax==0.10.2", "warp-lang==1.19.0", "apache-tvm-ffi==0.1.15.post2")
 CLANG_FORMAT = "clang-format==19.1.7"
@@ -77,6 +77,15 @@ def fuzz(session: nox.Session) -> None:
     install_ours(session, "eagle[hawk]", *TEST_TOOLS)
     session.run("pytest", "-q", "-s", str(PACKAGES["eagle-core"] / "tests" / "fuzz"),
                 env={"EAGLE_FUZZ_CASES": session.posargs[0] if session.posargs else "20000"})
+
+
+@nox.session
+def graphs(session: nox.Session) -> None:
+    """Run 5 000 random graphs against a serial interpreter: ``nox -s graphs -- 50000`` for more."""
+    build_wheels(session)
+    install_ours(session, "eagle[hawk]", *TEST_TOOLS)
+    session.run("pytest", "-q", str(PACKAGES["eagle-core"] / "tests" / "test_graph_random.py"),
+                env={"EAGLE_GRAPH_CASES": session.posargs[0] if session.posargs else "5000"})
 
 
 @nox.session
@@ -268,7 +277,8 @@ def check_contents(session: nox.Session, name: str, files: set[str]) -> None:
     if module:
         wanted |= {f"{module}/__init__.py", f"{module}/py.typed"}
     if name == "eagle-core":
-        wanted |= {"eagle/include/eagle/eagle_backend.h", "eagle/include/eagle/eagle_backend_symbols.def"}
+        wanted |= {"eagle/include/eagle/eagle_backend.h", "eagle/include/eagle/eagle_backend_symbols.def",
+                   "eagle/cmake/eagleConfig.cmake", "eagle/cmake/eagleConfigVersion.cmake"}
     problems = [f"{path} is missing" for path in sorted(wanted - files)]
     if name in NATIVE and not any(path.endswith((".so", ".dylib", ".pyd", ".dll")) for path in files):
         problems.append("no compiled library")

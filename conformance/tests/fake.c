@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  *
- * The good one has the required symbols alone; -DFULL adds the groups stream, exec, interop and filtering and the
- * extensions team_size and step_run, on the calling thread. */
+ * The good one has the required symbols alone; -DFULL adds all groups but device, and the extensions team_size,
+ * step_run, host_call and capture_fuse, on the calling thread. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +103,9 @@ eagle_status eagle_backend_capabilities(uint64_t *out) {
     *out = 0;
 #ifdef FULL
     *out |= 1u << EAGLE_CAP_STREAM | 1u << EAGLE_CAP_EXEC | 1u << EAGLE_CAP_INTEROP | 1u << EAGLE_CAP_FILTERING;
+    *out |= 1u << EAGLE_CAP_CAPTURER | 1u << EAGLE_CAP_CAPTURED | 1u << EAGLE_CAP_FORK | 1u << EAGLE_CAP_CONDITIONAL;
+    *out |= 1u << EAGLE_CAP_ATTRIBUTION | 1u << EAGLE_CAP_GRAPH | 1u << EAGLE_CAP_LAUNCHER;
+    *out |= 1u << EAGLE_CAP_COND_IF_ELSE | 1u << EAGLE_CAP_COND_SWITCH;
 #endif
 #ifdef WRONG_LYING_BIT
     *out |= 1u << EAGLE_CAP_DEVICE;
@@ -126,7 +129,7 @@ eagle_status eagle_backend_device_types(int32_t *types, int32_t cap, int32_t *co
     return EAGLE_OK;
 }
 
-#ifdef WRONG_CLEAR_BIT
+#if defined(WRONG_CLEAR_BIT) && !defined(FULL)
 eagle_status eagle_backend_graph_create(const eagle_graph_desc *desc, eagle_graph *out) {
     (void)desc, (void)out;
     return EAGLE_OK;
@@ -203,6 +206,9 @@ void eagle_backend_stream_release(eagle_stream stream) {
 
 typedef void (*entry)(const uint64_t *params, int64_t base, int64_t count, int64_t n_samples);
 
+#include "fake_capture.h"
+#include "fake_replay.h"
+
 eagle_status eagle_backend_run_device(const eagle_launch_desc *desc, int32_t *launched) {
     READ(eagle_launch_desc, d, desc);
     eagle_status status = bad_desc(d.struct_size, d.flags, 0, d.device);
@@ -211,6 +217,15 @@ eagle_status eagle_backend_run_device(const eagle_launch_desc *desc, int32_t *la
         return refuse(EAGLE_INVALID_ARGUMENT, "a bad launch");
     *launched = d.count > 0;
     if (!*launched) return EAGLE_OK;
+    fake_list *list = *sink_of(d.stream);
+    if (list) {
+        fake_node *node = record(list, FAKE_LAUNCH);
+        node->launch = d;
+        hold(node, d.params, d.param_sizes);
+#ifndef WRONG_CAPTURE_RUNS
+        return EAGLE_OK;
+#endif
+    }
     entry run = (entry)(uintptr_t)d.function;
 #ifdef WRONG_TAIL
     d.count = d.count < 32 ? d.count : d.count / 32 * 32;
@@ -238,20 +253,33 @@ eagle_status eagle_backend_event_pool_created(int64_t *out) {
     return EAGLE_OK;
 }
 
+/* Whether it was recorded. */
+static int captured(uint64_t stream, int kind, uint64_t to, uint64_t from, uint64_t bytes) {
+#ifdef WRONG_CAPTURE_COPY
+    if (kind == FAKE_COPY) return 0;
+#endif
+    fake_list *list = *sink_of(stream);
+    if (!list) return 0;
+    if (!bytes) return 1;
+    fake_node *node = record(list, kind);
+    node->to = to, node->from = from, node->bytes = bytes;
+    return 1;
+}
+
 eagle_status eagle_backend_memcpy(uint64_t dst, uint64_t src, uint64_t bytes, int32_t direction, uint64_t stream) {
-    (void)stream;
 #ifdef WRONG_DIRECTION
     if (!bytes) return EAGLE_OK;
 #elif defined(WRONG_STREAM_COPY)
     if (stream) return EAGLE_OK;
 #endif
     if (direction < 0 || direction > 3) return refuse(EAGLE_INVALID_ARGUMENT, "no such direction");
+    if (captured(stream, FAKE_COPY, dst, src, bytes)) return EAGLE_OK;
     if (dst != src) memcpy((void *)(uintptr_t)dst, (void *)(uintptr_t)src, bytes);
     return EAGLE_OK;
 }
 
 eagle_status eagle_backend_memset_device(uint64_t ptr, uint64_t bytes, uint64_t stream) {
-    (void)stream;
+    if (captured(stream, FAKE_ZERO, ptr, 0, bytes)) return EAGLE_OK;
 #ifdef WRONG_MEMSET
     ++bytes;
 #endif
@@ -260,7 +288,7 @@ eagle_status eagle_backend_memset_device(uint64_t ptr, uint64_t bytes, uint64_t 
 }
 
 eagle_status eagle_backend_memcpy_device(uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
-    (void)stream;
+    if (captured(stream, FAKE_COPY, dst, src, bytes)) return EAGLE_OK;
 #ifdef WRONG_COPY
     bytes = bytes / 4 * 4;
 #endif
@@ -288,8 +316,14 @@ eagle_status eagle_backend_host_free(uint64_t ptr) {
 }
 
 eagle_status eagle_backend_host_func(uint64_t stream, void (*fn)(void *), void *arg) {
-    (void)stream;
     if (!fn) return refuse(EAGLE_INVALID_ARGUMENT, "fn is NULL");
+    fake_list *list = *sink_of(stream);
+    if (list) {
+        fake_node *node = record(list, FAKE_HOST);
+        node->fn = fn;
+        node->arg = arg;
+        return EAGLE_OK;
+    }
     fn(arg);
 #ifdef WRONG_TWO_CALLS
     fn(arg);

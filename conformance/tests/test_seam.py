@@ -10,16 +10,19 @@ from typing import Any
 
 import pytest
 
-from eagle_conformance import seam
+from eagle_conformance import captures, seam
 
 LOCK = Path(__file__).resolve().parents[2] / "packages/eagle-core/abi/eagle_backend.lock.json"
 LOCKED: dict[str, Any] = json.loads(LOCK.read_text())
 ROWS = {name: row for symbols in LOCKED["symbols"].values() for name, row in symbols.items()}
 
 
-@pytest.mark.parametrize("name", seam.STRUCTS)
+STRUCTS = seam.STRUCTS | captures.STRUCTS
+
+
+@pytest.mark.parametrize("name", STRUCTS)
 def test_structs_have_the_locked_layout(name: str) -> None:
-    struct, locked = seam.STRUCTS[name], LOCKED["structs"][name]
+    struct, locked = STRUCTS[name], LOCKED["structs"][name]
     fields = [field[0] for field in struct._fields_]
     found = {field: [getattr(struct, field).offset, getattr(struct, field).size] for field in fields}
     assert ctypes.sizeof(struct) == locked["size"]

@@ -56,7 +56,8 @@ def test_the_smallest_backend_passes_and_the_rest_is_refused(tmp_path: Path) -> 
     }
     assert report["failed"] == report["skips"] == []
     assert report["by_group"]["refusals"] == {"passed": 12}
-    for group in ("stream", "exec", "device", "interop", "filtering", "extensions", "stepping"):
+    rows = ("stream", "exec", "device", "interop", "filtering", "extensions", "stepping")
+    for group in (*rows, "capture", "conditional", "launcher"):
         assert list(report["by_group"][group]) == ["not_applicable"]
     assert list(report["by_group"]["required"]) == ["passed"]
 
@@ -126,11 +127,36 @@ WRONG = {
     "STEP_COUNTER": "test_stepping.py::test_every_sample_takes_its_own_steps[one-1-any]",
     "STEP_LOST": "test_stepping.py::test_every_sample_takes_its_own_steps[word-3001-any]",
     "TEAM": "test_extensions.py::test_zero_asks_and_a_number_sets",
+    "CAPTURE_RUNS": "test_capture.py::test_a_captured_launch_runs_at_each_replay_and_not_before",
+    "REPLAY_ONCE": "test_capture.py::test_the_work_of_a_replay_is_in_order",
+    "CAPTURE_BOX": "test_capture.py::test_arguments_with_a_size_are_copied_at_the_capture",
+    "CAPTURE_COPY": "test_capture.py::test_copies_and_memsets_are_captured",
+    "CAPTURE_EMPTY": "test_capture.py::test_an_empty_capture_is_not_valid_and_makes_no_graph",
+    "FORK_LAST": "test_capture.py::test_every_branch_of_a_fork_runs[2-100]",
+    "FORK_UNJOINED": "test_capture.py::test_an_unjoined_fork_spoils_the_capture",
+    "TOGGLEABLE": "test_capture.py::test_every_node_is_told_with_what_it_is",
+    "CONSUMED": "test_capture.py::test_a_graph_runs_its_captures_in_order",
+    "GRAPH_ORDER": "test_capture.py::test_a_graph_runs_its_captures_in_order",
+    "GUARD_ONCE": "test_conditional.py::test_if_reads_its_guard_at_each_replay[0]",
+    "IF_ELSE": "test_conditional.py::test_if_else_runs_one_of_two",
+    "SWITCH_RANGE": "test_conditional.py::test_switch_runs_the_arm_of_its_cell_or_none",
+    "LOOP_PAIR": "test_conditional.py::test_a_counted_loop[2]",
+    "LOOP_LIMIT": "test_conditional.py::test_a_loop_ends_at_its_limit[9-4-4]",
+    "LOOP_BRK": "test_conditional.py::test_a_loop_clears_its_brk_first",
+    "EMPTY_ARM": "test_conditional.py::test_an_arm_without_work_is_refused[True]",
+    "COUNT": "test_launcher.py::test_the_kernels_of_a_launcher_are_counted",
+    "LOGICAL": "test_launcher.py::test_a_logical_size_bounds_the_launches",
+    "ENABLED": "test_launcher.py::test_a_node_is_switched_off_and_on",
+    "PARAMS_LATE": "test_launcher.py::test_arguments_are_replaced",
+    "SOURCE": "test_launcher.py::test_the_source_of_a_copy_is_replaced",
+    "UPDATE": "test_launcher.py::test_a_capture_of_the_same_shape_takes_its_place",
+    "CALL_GOES_ON": "test_launcher.py::test_a_host_call_ends_a_replay",
 }
+FULL_MODULES = ("test_filtering", "test_stepping", "test_capture", "test_conditional", "test_launcher")
 NEEDS_FULL = {
     *("FLAGS", "RELEASE", "STALE_HANDLE", "TAIL", "TWICE", "DIRECTION", "STREAM_COPY", "MEMSET", "COPY", "ALIGNMENT"),
     *("TWO_CALLS", "TEAM"),
-    *(wrong for wrong, test in WRONG.items() if test.startswith(("test_filtering", "test_stepping"))),
+    *(wrong for wrong, test in WRONG.items() if test.startswith(FULL_MODULES)),
 }
 
 

@@ -47,6 +47,10 @@ class Visits:
         }
         return LaunchDesc(**(whole | fields))
 
+    def set_step(self, step: int) -> None:
+        """Another value in the box of the step."""
+        self._values[2].value = step
+
     def launch(self, **fields: Any) -> int:
         """One launch; what it stores in *launched."""
         launched = c_int32(-77)
@@ -60,14 +64,19 @@ class Visits:
 
     def expect(self, base: int, count: int, visits: int = 1, n_samples: int | None = None) -> None:
         """Every sample of the range was visited that often and saw n_samples; no other cell has changed."""
+        self.expect_each([(base, count, visits)], n_samples)
+
+    def expect_each(self, ranges: list[tuple[int, int, int]], n_samples: int | None = None) -> None:
+        """The same of several ranges, each (base, count, visits)."""
         found = np.frombuffer(self.quirks.read(self.library, self._visits, 4 * (self.n + 2 * MARGIN)), np.uint32)
         seen = np.frombuffer(self.quirks.read(self.library, self._seen, 8 * (self.n + 2 * MARGIN)), np.int64)
-        inside = np.zeros(self.n + 2 * MARGIN, bool)
-        inside[MARGIN + base : MARGIN + base + count] = True
-        wrong = np.flatnonzero(found != np.where(inside, visits, 0)) - MARGIN
+        wanted = np.zeros(self.n + 2 * MARGIN, np.uint32)
+        for base, count, visits in ranges:
+            wanted[MARGIN + base : MARGIN + base + count] = visits
+        wrong = np.flatnonzero(found != wanted) - MARGIN
         shown = [(int(i), int(found[i + MARGIN])) for i in wrong[:5]]
-        assert not shown, f"[{base}, {base + count}): {wrong.size} samples with wrong visits, (sample, visits): {shown}"
-        expected = np.where(inside, self.n if n_samples is None else n_samples, 0)
+        assert not shown, f"{ranges}: {wrong.size} samples with wrong visits, (sample, visits): {shown}"
+        expected = np.where(wanted > 0, self.n if n_samples is None else n_samples, 0)
         np.testing.assert_array_equal(seen, expected, "n_samples as the kernel saw it")
 
     def free(self) -> None:

@@ -379,7 +379,10 @@ EXPERIMENTAL = (
         "launch fired_history mode num_members member_name release",
     ),
 )
-EXTENSIONS = ("module_load", "module_function", "module_global", "module_release", "team_size", "step_run")
+EXTENSIONS = (
+    *("module_load", "module_function", "module_global", "module_release", "team_size", "step_run"),
+    *("host_call", "capture_fuse", "launcher_launch_timed"),
+)
 SYMBOLS = {
     *(PREFIX + name for name in (*REQUIRED, *EXPERIMENTAL, *EXTENSIONS)),
     *(PREFIX + name for group in GROUPS.values() for name in (*group.promised, *group.later)),
@@ -467,6 +470,9 @@ SIGNATURES = {
     "module_release": "-p",
     "team_size": "iip",
     "step_run": "ipp",
+    "host_call": "iUpp",
+    "capture_fuse": "iUi",
+    "launcher_launch_timed": "ippIp",
 }
 _CTYPES: dict[str, Any] = {
     "u": c_uint32,

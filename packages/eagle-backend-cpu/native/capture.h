@@ -61,9 +61,7 @@ struct Sink {
     Nodes* nodes;
     std::uint32_t fusion = 0;
 
-    bool isAt(const exec::Sequence& there, std::uint64_t which) const {
-        return sequence == &there && branch == which;
-    }
+    bool isAt(const exec::Sequence& there, std::uint64_t which) const { return sequence == &there && branch == which; }
     void append(exec::Item item) { sequence->entries.push_back({branch, std::move(item)}); }
     template <class Work>
     void add(Work work);

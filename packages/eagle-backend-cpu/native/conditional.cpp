@@ -130,7 +130,8 @@ Registry<eagle_conditional, Conditioning>& conditionals() {
 Condition kindOf(const eagle_conditional_desc& d) {
     if (d.kind == 0) return d.counter_ptr ? Condition::While : Condition::If;
     if (d.kind > EAGLE_COND_SWITCH) {
-        refuse(EAGLE_UNSUPPORTED, "desc.kind is %u; %d to %d, or 0, is known", d.kind, EAGLE_COND_IF, EAGLE_COND_SWITCH);
+        refuse(EAGLE_UNSUPPORTED, "desc.kind is %u; %d to %d, or 0, is known", d.kind, EAGLE_COND_IF,
+               EAGLE_COND_SWITCH);
     }
     return static_cast<Condition>(d.kind);
 }
@@ -156,7 +157,8 @@ std::shared_ptr<Conditioning> create(const eagle_conditional_desc& d) {
         refuse(EAGLE_INVALID_ARGUMENT, "desc.count_ptr is 0; the cell that tells the arm is wanted");
     }
     if (kind == Condition::While && (d.counter_ptr == 0 || d.loop_cap == 0)) {
-        refuse(EAGLE_INVALID_ARGUMENT, "desc.counter_ptr is %#llx and desc.loop_cap %u; two cells and 1 or more are wanted",
+        refuse(EAGLE_INVALID_ARGUMENT,
+               "desc.counter_ptr is %#llx and desc.loop_cap %u; two cells and 1 or more are wanted",
                static_cast<unsigned long long>(d.counter_ptr), d.loop_cap);
     }
     return std::make_shared<Conditioning>(d, kind, arms, std::move(origin));

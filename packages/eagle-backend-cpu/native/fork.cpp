@@ -19,7 +19,8 @@ public:
     Branching(const Branching&) = delete;
     Branching& operator=(const Branching&) = delete;
     ~Branching() {
-        if (isRecording() && !isTidy()) capture_->fail("a fork was released while a fork or capture of a branch was open");
+        if (isRecording() && !isTidy())
+            capture_->fail("a fork was released while a fork or capture of a branch was open");
         if (isRecording() && isTidy()) join();
     }
 

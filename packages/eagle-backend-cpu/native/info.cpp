@@ -68,10 +68,9 @@ eagle_status eagle_backend_capabilities(uint64_t* out) {
     return guard("capabilities", [&] {
         requireOut("out", out);
         *out = 0;
-        for (int bit :
-             {EAGLE_CAP_STREAM, EAGLE_CAP_CAPTURER, EAGLE_CAP_CAPTURED, EAGLE_CAP_FORK, EAGLE_CAP_CONDITIONAL,
-              EAGLE_CAP_ATTRIBUTION, EAGLE_CAP_GRAPH, EAGLE_CAP_LAUNCHER, EAGLE_CAP_EXEC, EAGLE_CAP_DEVICE,
-              EAGLE_CAP_INTEROP, EAGLE_CAP_FILTERING, EAGLE_CAP_COND_IF_ELSE, EAGLE_CAP_COND_SWITCH}) {
+        for (int bit : {EAGLE_CAP_STREAM, EAGLE_CAP_CAPTURER, EAGLE_CAP_CAPTURED, EAGLE_CAP_FORK, EAGLE_CAP_CONDITIONAL,
+                        EAGLE_CAP_ATTRIBUTION, EAGLE_CAP_GRAPH, EAGLE_CAP_LAUNCHER, EAGLE_CAP_EXEC, EAGLE_CAP_DEVICE,
+                        EAGLE_CAP_INTEROP, EAGLE_CAP_FILTERING, EAGLE_CAP_COND_IF_ELSE, EAGLE_CAP_COND_SWITCH}) {
             *out |= 1ull << bit;
         }
     });

@@ -1,10 +1,11 @@
 // Group launcher: programs and their replay.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <atomic>
+#include <algorithm>
 #include <cstring>
 
 #include "eagle/exec/Replay.h"
+#include "eagle/util/Busy.h"
 #include "graph.h"
 #include "guard.h"
 #include "registry.h"
@@ -24,23 +25,23 @@ struct Launcher {
     Program program;
     std::shared_ptr<Stream> stream;
     std::int64_t logicalSize = 0;
-    std::atomic<bool> used{false};
+    util::InUse used;
 };
 
 /// One call at a time: a host function must not change the launcher it is replayed by, nor replay it.
 class Use {
 public:
     explicit Use(Launcher& launcher) : used_(launcher.used) {
-        if (used_.exchange(true, std::memory_order_acquire)) {
+        if (!used_.enter()) {
             refuse(EAGLE_ERROR, "the launcher is in use by another call; one at a time is wanted");
         }
     }
-    ~Use() { used_.store(false, std::memory_order_release); }
+    ~Use() { used_.leave(); }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
 
 private:
-    std::atomic<bool>& used_;
+    util::InUse& used_;
 };
 
 Registry<eagle_launcher, Launcher>& launchers() {

@@ -19,7 +19,7 @@ namespace {
 /// The turns of one object: what its class is called, and whether it is in use.
 struct Turns {
     std::string owner;
-    util::Busy busy;
+    util::InUse busy;
 };
 
 /// A method's turn: taken where a with statement enters it, given back where that is left or never began.

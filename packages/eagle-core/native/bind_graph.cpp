@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -116,7 +117,7 @@ public:
         graph::Placement p;
         {
             nb::gil_scoped_release released;
-            p = graph::place(d_, layout_, {true, std::max(most, 1), true, bus, 1});
+            p = graph::place(d_, layout_, {true, std::max(most, 1), true, bus, 1, 2});
         }
         const auto lines = [](const std::vector<std::u32string>& texts) {
             nb::list out;

@@ -52,6 +52,7 @@ struct ProgramObject {
     PyObject ob_base;
     PyObject* steps;
     PyObject* arrays;
+    PyObject* checks;
     Recording* recording;
     std::vector<Place>* places;
     Cost cost;
@@ -60,7 +61,7 @@ struct ProgramObject {
 struct ReplaysObject {
     PyObject ob_base;
     ProgramObject* program;
-    util::Busy busy;
+    util::InUse busy;
 };
 
 bool read_places(PyObject* arrays, std::vector<Place>& places) {
@@ -78,12 +79,14 @@ bool read_places(PyObject* arrays, std::vector<Place>& places) {
     return true;
 }
 
-/// Program(backend, device, steps, arrays): recorded at once. `arrays` are pairs of an array of numpy and whether a step
-/// writes it.
+/// Program(backend, device, steps, arrays, checks, attribute): recorded at once. `arrays` are pairs of an array of
+/// numpy and whether a step writes it; `checks` are called ahead of each launch, and may raise; `attribute`: timed()
+/// will be asked.
 PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
-    PyObject *backend, *steps, *arrays;
-    int device;
-    if (!PyArg_ParseTuple(args, "OiO!O!:Program", &backend, &device, &PyTuple_Type, &steps, &PyTuple_Type, &arrays))
+    PyObject *backend, *steps, *arrays, *checks;
+    int device, attribute;
+    if (!PyArg_ParseTuple(args, "OiO!O!O!p:Program", &backend, &device, &PyTuple_Type, &steps, &PyTuple_Type, &arrays,
+                          &PyTuple_Type, &checks, &attribute))
         return nullptr;
     const Backend* seam = backend_from(backend);
     if (!seam) return nullptr;
@@ -95,9 +98,10 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
         try {
             self->steps = Py_NewRef(steps);
             self->arrays = Py_NewRef(arrays);
+            self->checks = Py_NewRef(checks);
             self->places = new std::vector<Place>;
             if (!read_places(arrays, *self->places)) return nullptr;
-            self->recording = new Recording(seam->shared_from_this(), device, steps);
+            self->recording = new Recording(seam->shared_from_this(), device, steps, attribute);
             return object;
         } catch (const PythonError&) {
             return nullptr;
@@ -115,6 +119,7 @@ int program_traverse(PyObject* object, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->steps);
     Py_VISIT(self->arrays);
+    Py_VISIT(self->checks);
     return 0;
 }
 
@@ -126,6 +131,7 @@ void program_dealloc(PyObject* object) {
     delete self->places;
     Py_XDECREF(self->steps);
     Py_XDECREF(self->arrays);
+    Py_XDECREF(self->checks);
     type->tp_free(object);
     Py_DECREF(type);
 }
@@ -137,6 +143,16 @@ bool has_moved(const ProgramObject* self) {
         for (const Watched& plane : *bound->watched)
             if (plane.moved()) return true;
     return false;
+}
+
+/// Whether every check lets the program run; else an exception is set.
+bool is_fit(const ProgramObject* self) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->checks); ++i) {
+        PyObject* done = PyObject_CallNoArgs(PyTuple_GET_ITEM(self->checks, i));
+        Py_XDECREF(done);
+        if (!done) return false;
+    }
+    return true;
 }
 
 /// false with an exception set.
@@ -175,12 +191,32 @@ bool replay(ProgramObject* self, int64_t n) {
     return true;
 }
 
+/// timed(): the seconds of each step in one replay, () where the backend cannot tell.
+PyObject* program_timed(PyObject* object, PyObject*) {
+    auto* self = reinterpret_cast<ProgramObject*>(object);
+    return guarded([&]() -> PyObject* {
+        if (!is_fit(self)) return nullptr;
+        if (has_moved(self)) return PyErr_Format(PyExc_RuntimeError, "_core.Program.timed: a plane moved");
+        std::vector<double> seconds;
+        eagle_status status;
+        {
+            const Released released;
+            status = self->recording->timed(seconds);
+        }
+        if (status != EAGLE_OK) return failed(self, status), nullptr;
+        PyObject* result = PyTuple_New(static_cast<Py_ssize_t>(seconds.size()));
+        for (std::size_t i = 0; result && i < seconds.size(); ++i)
+            PyTuple_SET_ITEM(result, static_cast<Py_ssize_t>(i), PyFloat_FromDouble(seconds[i]));
+        return result;
+    });
+}
+
 // ---- Replays
 
 /// The object is in use while this lives.
 class Turn {
 public:
-    explicit Turn(util::Busy& busy) : busy_(busy), taken_(busy.enter()) {}
+    explicit Turn(util::InUse& busy) : busy_(busy), taken_(busy.enter()) {}
     ~Turn() {
         if (taken_) busy_.leave();
     }
@@ -188,7 +224,7 @@ public:
     explicit operator bool() const { return taken_; }
 
 private:
-    util::Busy& busy_;
+    util::InUse& busy_;
     const bool taken_;
 };
 
@@ -197,9 +233,11 @@ PyObject* launched(ReplaysObject* self, int64_t n) {
     const Turn turn(self->busy);
     if (!turn) return PyObject_CallMethodNoArgs(object, str_busy);
     ProgramObject* program = self->program;
+    if (!is_fit(program)) return nullptr;
     if (has_moved(program) || checking()) [[unlikely]] {
         PyObject* count = PyLong_FromLongLong(n);
-        PyObject* done = count ? PyObject_CallMethodOneArg(object, checking() ? str_checked : str_moved, count) : nullptr;
+        PyObject* done =
+            count ? PyObject_CallMethodOneArg(object, checking() ? str_checked : str_moved, count) : nullptr;
         Py_XDECREF(count);
         if (!done) return nullptr;
         Py_DECREF(done);
@@ -243,7 +281,7 @@ PyObject* replays_leave(PyObject* object, PyObject*) {
 
 PyObject* replays_new(PyTypeObject* type, PyObject*, PyObject*) {
     PyObject* object = type->tp_alloc(type, 0);
-    if (object) new (&reinterpret_cast<ReplaysObject*>(object)->busy) util::Busy;
+    if (object) new (&reinterpret_cast<ReplaysObject*>(object)->busy) util::InUse;
     return object;
 }
 
@@ -266,11 +304,17 @@ void replays_dealloc(PyObject* object) {
     Py_DECREF(type);
 }
 
+PyMethodDef program_methods[] = {
+    {"timed", program_timed, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyType_Slot program_slots[] = {
     {Py_tp_doc, const_cast<char*>("Steps that were recorded.")},
     {Py_tp_new, reinterpret_cast<void*>(program_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(program_dealloc)},
     {Py_tp_traverse, reinterpret_cast<void*>(program_traverse)},
+    {Py_tp_methods, program_methods},
     {0, nullptr},
 };
 PyType_Spec program_spec = {"eagle._core.Program", sizeof(ProgramObject), 0,

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recording.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -54,16 +55,18 @@ struct Recording::Step {
     int32_t direction = 0;
     eagle_fork fork = nullptr;
     eagle_conditional conditional = nullptr;
+    bool repeats = false;
     std::vector<Steps> arms;
     std::vector<uint64_t> streams;  ///< of the arms
 };
 
-Recording::Recording(std::shared_ptr<const Backend> backend, int device, PyObject* steps)
+Recording::Recording(std::shared_ptr<const Backend> backend, int device, PyObject* steps, bool attribute)
     : backend_(std::move(backend)),
       device_(device),
       stream_(*backend_, &Symbols::stream_release),
       graph_(*backend_, &Symbols::graph_release),
-      launcher_(*backend_, &Symbols::launcher_release) {
+      launcher_(*backend_, &Symbols::launcher_release),
+      attribute_(attribute && backend_->fn.launcher_launch_timed && backend_->fn.capture_snapshot_nodes) {
     const Backend& seam = *backend_;
     eagle_stream_desc stream_desc{};
     stream_desc.struct_size = sizeof stream_desc;
@@ -211,6 +214,7 @@ Recording::Step Recording::prepare_conditional(PyObject* item, uint64_t stream) 
     desc.baseline_ptr = baseline;
     desc.counter_ptr = counter;
     desc.kind = kind;
+    step.repeats = kind == EAGLE_COND_WHILE;
     desc.arms = static_cast<uint32_t>(PyTuple_GET_SIZE(arms));
     desc.negate = static_cast<uint32_t>(negate);
     desc.brk_ptr = brk;
@@ -239,29 +243,27 @@ void Recording::record(const Steps& steps, uint64_t stream) {
             case Step::Kind::Launch: {
                 const bool fuse = step.fuse && step.bounds.size() > 1 && seam.fn.capture_fuse;
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{1});
-                for (const BoundObject* bound : step.bounds) record(bound, stream);
+                for (const BoundObject* bound : step.bounds) attributed(stream, [&] { record(bound, stream); });
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{0});
                 break;
             }
             case Step::Kind::Entry:
-                for (const plugin::Partition& part : step.parts) {
-                    eagle_launch_desc desc = step.launch;
-                    desc.base = part.base, desc.count = part.count, desc.n_samples = part.nSamples;
-                    int32_t launched = 0;
-                    seam.call(&Symbols::run_device, &desc, &launched);
-                }
+                attributed(stream, [&] {
+                    for (const plugin::Partition& part : step.parts) {
+                        eagle_launch_desc desc = step.launch;
+                        desc.base = part.base, desc.count = part.count, desc.n_samples = part.nSamples;
+                        int32_t launched = 0;
+                        seam.call(&Symbols::run_device, &desc, &launched);
+                    }
+                });
                 break;
             case Step::Kind::Call:
-                seam.call(
-                    &Symbols::host_call, stream,
-                    [](void* callback) -> int32_t {
-                        auto* self = static_cast<Callback*>(callback);
-                        return self->recording->run(*self);
-                    },
-                    static_cast<void*>(step.callback));
+                attributed(stream, [&] { record(step.callback, stream); });
                 break;
             case Step::Kind::Copy:
-                seam.call(&Symbols::memcpy, step.dst, step.src, step.bytes, step.direction, stream);
+                attributed(stream, [&] {
+                    seam.call(&Symbols::memcpy, step.dst, step.src, step.bytes, step.direction, stream);
+                });
                 break;
             case Step::Kind::Fork:
                 seam.call(&Symbols::fork_fork, step.fork);
@@ -272,6 +274,7 @@ void Recording::record(const Steps& steps, uint64_t stream) {
                 uint64_t body = 0;
                 seam.call(&Symbols::conditional_begin, step.conditional, &body);
                 for (std::size_t i = 0; i < step.arms.size(); ++i) record(step.arms[i], step.streams[i]);
+                if (step.repeats) record_look(step.streams[0]);
                 seam.call(&Symbols::conditional_end, step.conditional);
                 break;
             }
@@ -293,7 +296,56 @@ void Recording::record(const BoundObject* bound, uint64_t stream) {
     }
 }
 
+void Recording::record(Callback* callback, uint64_t stream) {
+    const auto function = [](void* callback) -> int32_t {
+        auto* self = static_cast<Callback*>(callback);
+        return self->recording->run(*self);
+    };
+    backend_->call(&Symbols::host_call, stream, static_cast<eagle_void_callback>(function),
+                   static_cast<void*>(callback));
+}
+
+/// At the end of a loop's body: one that goes on for long can be interrupted.
+void Recording::record_look(uint64_t stream) {
+    has_loops_ = true;
+    const auto look = [](void* recording) -> int32_t { return static_cast<Recording*>(recording)->look(); };
+    backend_->call(&Symbols::host_call, stream, static_cast<eagle_void_callback>(look), static_cast<void*>(this));
+}
+
+template <class Work>
+void Recording::attributed(uint64_t stream, Work work) {
+    if (!attribute_) return work();
+    const std::size_t before = nodes_of(stream).size();
+    work();
+    const std::vector<uint64_t> nodes = nodes_of(stream);
+    units_.emplace_back(nodes.begin() + static_cast<std::ptrdiff_t>(before), nodes.end());
+}
+
+std::vector<uint64_t> Recording::nodes_of(uint64_t stream) const {
+    uint64_t* nodes = nullptr;
+    int64_t count = 0;
+    backend_->call(&Symbols::capture_snapshot_nodes, stream, &nodes, &count);
+    const std::unique_ptr<void, decltype(backend_->fn.free)> owned(nodes, backend_->fn.free);
+    return {nodes, nodes + count};
+}
+
 // ---- replays
+
+eagle_status Recording::timed(std::vector<double>& seconds) const {
+    if (!attribute_) return EAGLE_OK;
+    std::vector<uint64_t> nodes;
+    for (const auto& unit : units_) nodes.insert(nodes.end(), unit.begin(), unit.end());
+    std::vector<double> each(nodes.size());
+    const eagle_status status = backend_->fn.launcher_launch_timed(launcher_.get(), nodes.data(),
+                                                                   static_cast<int64_t>(nodes.size()), each.data());
+    auto next = each.begin();
+    for (const auto& unit : units_) {
+        double sum = 0;
+        for (std::size_t i = 0; i < unit.size(); ++i) sum += *next++;
+        seconds.push_back(sum);
+    }
+    return status;
+}
 
 int32_t Recording::run(Callback& callback) {
     return outliving([&]() -> int32_t {
@@ -303,6 +355,22 @@ int32_t Recording::run(Callback& callback) {
         if (!result) PyErr_Fetch(&type_, &error_, &trace_);
         PyGILState_Release(state);
         return result ? 0 : 1;
+    });
+}
+
+int32_t Recording::look() {
+    if (++looks_ % stride_ != 0) return 0;
+    const auto now = std::chrono::steady_clock::now();
+    const bool brief = now - std::exchange(clocked_, now) < kLook / 16;
+    stride_ = brief ? std::min(2 * stride_, kStride) : std::max(stride_ / 2, 1u);
+    if (now - looked_ < kLook) return 0;
+    looked_ = now;
+    return outliving([&]() -> int32_t {
+        const PyGILState_STATE state = PyGILState_Ensure();
+        const bool interrupted = PyErr_CheckSignals() < 0;
+        if (interrupted) PyErr_Fetch(&type_, &error_, &trace_);
+        PyGILState_Release(state);
+        return interrupted ? 1 : 0;
     });
 }
 
@@ -317,12 +385,6 @@ void Recording::raise(eagle_status status) {
         return;
     }
     backend_->check(status);
-}
-
-std::size_t Recording::kernels() const {
-    int64_t count = 0;
-    backend_->call(&Symbols::launcher_kernel_node_count, launcher_.get(), &count);
-    return static_cast<std::size_t>(count);
 }
 
 }  // namespace eagle::core

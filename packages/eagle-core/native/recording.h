@@ -5,6 +5,7 @@
 
 #include <Python.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -60,8 +61,8 @@ struct Callback {
 ///     ("conditional", kind, (steps, ...), count, baseline, negate, counter, cap, limit, brk)     addresses, 0: none
 class Recording {
 public:
-    /// Throws Error; where an exception of Python is set, PythonError.
-    Recording(std::shared_ptr<const Backend> backend, int device, PyObject* steps);
+    /// Throws Error; where an exception of Python is set, PythonError. `attribute`: timed() will be asked.
+    Recording(std::shared_ptr<const Backend> backend, int device, PyObject* steps, bool attribute);
     ~Recording();
     Recording(const Recording&) = delete;
 
@@ -69,10 +70,13 @@ public:
     eagle_status replay() const;
     /// What a failed replay() raises. GIL held.
     void raise(eagle_status status);
-    bool has_calls() const { return !callbacks_.empty(); }
+    /// Whether a replay may ask for the GIL.
+    bool has_calls() const { return !callbacks_.empty() || has_loops_; }
     const std::vector<BoundObject*>& bounds() const { return bounds_; }
     int32_t run(Callback& callback);
-    std::size_t kernels() const;
+    /// One replay: the seconds that each step took, those of forks and conditionals in their place, a step for each
+    /// kernel. Empty where the backend cannot tell.
+    eagle_status timed(std::vector<double>& seconds) const;
 
 private:
     struct Step;
@@ -85,6 +89,12 @@ private:
     Step prepare_conditional(PyObject* item, uint64_t stream);
     void record(const Steps& steps, uint64_t stream);
     void record(const BoundObject* bound, uint64_t stream);
+    void record(Callback* callback, uint64_t stream);
+    void record_look(uint64_t stream);
+    int32_t look();
+    template <class Work>
+    void attributed(uint64_t stream, Work work);
+    std::vector<uint64_t> nodes_of(uint64_t stream) const;
 
     const std::shared_ptr<const Backend> backend_;
     const int32_t device_;
@@ -96,6 +106,13 @@ private:
     std::vector<BoundObject*> bounds_;  // borrowed: the program holds them
     std::vector<std::unique_ptr<Callback>> callbacks_;
     std::vector<std::unique_ptr<std::vector<uint64_t>>> arguments_;
+    const bool attribute_;
+    std::vector<std::vector<uint64_t>> units_;  // the nodes of each step
+    bool has_loops_ = false;
+    static constexpr std::chrono::milliseconds kLook{20};  // between two looks at signals, of a loop
+    static constexpr uint32_t kStride = 64;                // the most iterations between two looks at the clock
+    std::chrono::steady_clock::time_point looked_{}, clocked_{};
+    uint32_t looks_ = 0, stride_ = 1;
     PyObject *type_ = nullptr, *error_ = nullptr, *trace_ = nullptr;  // what a callback raised
 };
 

@@ -20,6 +20,7 @@ import pytest
 import eagle
 from eagle.backends import choosing, library_name
 from eagle.errors import WARNED
+from eagle.nodes import node as kinds
 
 SOURCE = Path(__file__).with_name("fake_backend.c")
 INCLUDE = Path(eagle.__file__).parent / "include"
@@ -132,3 +133,18 @@ def no_tensor_is_left() -> Iterator[None]:
     left = len(producers.alive)
     producers.alive.clear()
     assert left == 0
+
+
+@pytest.fixture
+def team() -> Iterator[Callable[[int], None]]:
+    """Sets how many threads there are, for one test."""
+    before = eagle.num_threads()
+    yield eagle.set_num_threads
+    eagle.set_num_threads(before)
+
+
+@pytest.fixture
+def fresh_kinds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test registers is gone behind it."""
+    monkeypatch.setattr(kinds, "_kinds", dict(kinds._kinds))
+    yield

@@ -161,3 +161,15 @@ def endless_active(a: Mutable[Scalar], b: Mutable[Scalar], terminated: Terminate
     a = a + 1.0
     b = b + 2.0
     terminated = a < 0.0
+
+
+@hawk.kernel(kind=ACTIVE, group=4)
+def in_fours(stop: Scalar, y: Mutable[Scalar], terminated: Terminated):
+    y = y + 1.0
+    terminated = y >= stop
+
+
+@hawk.kernel(kind=ACTIVE, steps=1, group=4)
+def in_fours_one(stop: Scalar, y: Mutable[Scalar], terminated: Terminated):
+    y = y + 1.0
+    terminated = y >= stop

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import hawk
-from hawk import Grid, Index, Mutable, Param, Scalar, Table, Terminated, Vector
+from hawk import Grid, Index, Int32, Mutable, Param, Scalar, Table, Terminated, Vector
 from hawk.ext import Guard, Kind
 from hawk.math import dispatch, n_samples, real, sample_index, sin
 
@@ -216,3 +216,13 @@ def gauges(y: Scalar, e: Mutable[Scalar], terminated: Terminated):
 @hawk.kernel
 def beside(terminated: Terminated, e: Mutable[Scalar]):
     e = e * 2.0
+
+
+@hawk.kernel
+def at_index(i: Index, terminated: Terminated, e: Mutable[Scalar]):
+    e = real(i)
+
+
+@hawk.kernel
+def at_int32(i: Int32, terminated: Terminated, x: Mutable[Scalar]):
+    x = real(i)

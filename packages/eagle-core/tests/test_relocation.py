@@ -198,6 +198,14 @@ def test_a_kind_that_is_not_known_proves_nothing(placed: str) -> None:
         is Reach.LOCAL
 
 
+@pytest.mark.parametrize("name", ["body", "body_sinks", "guard", "of_tomorrow"])
+def test_what_hangs_on_a_node_is_seen_by_whatever_name(name: str) -> None:
+    for kind, want in (("constant", Reach.MOVABLE), ("sample_index", Reach.LOCAL)):
+        for held in (Node(kind), (X, Node(kind)), [Node("add", X, Node(kind))]):
+            loop = SimpleNamespace(**{"kind": "loop", "operands": (), "role": None, name: held})
+            assert reach_of([Node("assign", Node("loop_value", loop))]) is want
+
+
 def test_what_is_bound_whole_is_read_at_an_index() -> None:
     local = "cross_sample_read"
     at = Node("at", T, Node("constant"))
@@ -213,6 +221,12 @@ def test_what_is_bound_whole_is_read_at_an_index() -> None:
 @pytest.mark.parametrize("node", [Node("raw_device"), Node("shuffle"), Node("at", X, X)])
 def test_what_may_read_what_others_write_goes_together(node: Node) -> None:
     assert reach_of([Node("assign", node)], "cross_sample_read") is Reach.BATCH
+
+
+@pytest.mark.parametrize("kind", ["sample_index", "random_uniform", "random_normal"])
+def test_what_lies_in_its_own_place_may_read_what_nobody_writes(kind: str) -> None:
+    at = Node("at", T, Node("constant"))
+    assert reach_of([Node("assign", Node("add", at, Node(kind)))], "cross_sample_read") is Reach.LOCAL
 
 
 @pytest.mark.parametrize("access", [None, "cross_sample_write", "mapreduce", "tomorrow"])

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import tracemalloc
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,12 @@ def test_attributes_of_an_automatic_runner() -> None:
     assert runner.loop.iterations() == 1 and runner.finished.tolist() == [5] and runner.terminated.all()
     assert runner.policy == {"k": 64, "finished_at_launch": 0, "steps_done": 22, "max_steps": 100, "go": 0}
     assert runner.launch_policy["fill"] == 0.0 and runner.launch_policy["rate"] == 5 / 22
+
+
+def test_a_run_that_reached_its_cap_has_nowhere_to_go() -> None:
+    runner = runner_of("decay", 7)
+    assert runner.run().steps == 7 and not runner.terminated.all()
+    assert runner.policy == {"k": 64, "finished_at_launch": 0, "steps_done": 7, "max_steps": 7, "go": 0}
 
 
 @pytest.mark.parametrize(("name", "every", "k", "launches"), [
@@ -328,6 +335,30 @@ def test_a_sample_major_plane_of_two_kernels_is_one() -> None:
         eagle.until_done([plan_of("push"), plan_of("stop_beyond")], max_steps=100, w=w, limit=limit, v=mine)
 
 
+def test_a_sample_major_input_may_be_read_only() -> None:
+    """It is copied before a run, and not back."""
+    w, limit, want, _, most = walked(50)
+    given, v = np.ascontiguousarray(w.T), np.zeros((50, 2))
+    given.flags.writeable = False
+    with pytest.warns(eagle.LayoutWarning):
+        runner = eagle.until_done(plan_of("walk"), max_steps=100, w=given, limit=limit, v=v)
+    assert runner.run().steps == most and (v == want.T).all() and (given == w.T).all()
+
+
+def test_a_sample_major_plane_that_only_a_later_kernel_writes_is_copied_back() -> None:
+    w, limit = walked(50)[:2]
+    want, mine, most = np.zeros((50, 2)), np.zeros((50, 2)), 0
+    for i in range(50):
+        steps = 1  # the last one stops it, ahead of its push
+        while want[i, 0] <= limit[i]:
+            want[i] += w[:, i]
+            steps += 1
+        most = max(most, steps)
+    with pytest.warns(eagle.LayoutWarning):
+        runner = eagle.until_done([plan_of("stop_beyond"), plan_of("push")], max_steps=100, w=w, limit=limit, v=mine)
+    assert runner.run().steps == most and (mine == want).all()
+
+
 # ---- progress --------------------------------------------------------------------------------------------------------
 
 
@@ -373,6 +404,34 @@ def test_progress_true_is_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     assert runner.run().done
     shown = capsys.readouterr().err
     assert "5/5" in shown and "steps/s" in shown
+
+
+def test_every_run_has_a_bar_of_its_own_which_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    bars: list[Any] = []
+
+    class Shown:
+        n, closed = 0, 0
+
+        def __init__(self, total: int, **_: Any) -> None:
+            self.total = total
+            bars.append(self)
+
+        def set_postfix_str(self, *_: Any, **__: Any) -> None:
+            pass
+
+        def update(self, more: int) -> None:
+            assert not self.closed
+            self.n += more
+
+        def close(self) -> None:
+            self.closed += 1
+
+    monkeypatch.setitem(sys.modules, "tqdm", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=Shown))
+    runner = runner_of("decay_one", 7, progress=True)
+    for _ in range(4):
+        runner.run()
+    assert [(bar.n, bar.total, bar.closed) for bar in bars] == [(3, 5, 1), (4, 5, 1), (4, 5, 1), (5, 5, 1)]
 
 
 def test_progress_true_names_tqdm_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,10 @@ def runner_of(name: str, max_steps: int = 100, options: dict[str, Any] | None = 
     return eagle.until_done(plan_of(name), max_steps=max_steps, **(options or {}), **given)
 
 
+def runner_with(name: str, **planes: Any) -> eagle.Runner:
+    return eagle.until_done(plan_of(name), max_steps=100, **planes)
+
+
 def stepped(rate: Array, cap: int, y: Array, k: int = 1) -> tuple[Array, Array, int]:
     """State and hits after at most `cap` steps, in launches of k, and the most steps."""
     y, hits, steps = y.copy(), np.zeros(len(y)), 0
@@ -59,6 +63,16 @@ def test_the_active_set_follows_the_mask() -> None:
     assert runner.active is active and active.live == 2 and active.map[:2].tolist() == [3, 4]
     runner.reset()
     assert active.live == 5 and not mask.any()
+
+
+def test_a_set_that_the_loop_keeps_follows_behind_a_run_too() -> None:
+    """Whoever holds it need not ask the runner again; 7 steps are fewer than the cadence."""
+    runner = runner_of("decay_active_one", 7)
+    active = runner.active
+    assert active is not None
+    runner.host_policy = "band"
+    assert runner.run().compactions == 0
+    assert active.live == 2 and active.map[:2].tolist() == [3, 4]
 
 
 def test_a_plain_runner_has_none() -> None:
@@ -143,3 +157,49 @@ def test_a_kernel_whose_samples_must_stay_is_not_reordered() -> None:
     y, hits = np.ones(n), np.zeros(n)
     report = runner_of("decay_active_one", 200, {"reorder": True}, rate=rate, y=y, hits=hits).run()
     assert report.done and (hits == stepped(rate, 200, np.ones(n))[1]).all()
+
+
+@pytest.mark.parametrize("policy", ["auto", "band"])
+@pytest.mark.parametrize("n", [4, 40, 42])
+@pytest.mark.parametrize("name", ["in_fours", "in_fours_one"])
+def test_samples_in_groups_are_compacted_as_groups(name: str, n: int, policy: str) -> None:
+    """A group is live as long as one of its samples is; whoever is done in it stays as it is."""
+    stop = np.where(np.arange(n) % 10, 3.0, 40.0)
+    y = np.zeros(n)
+    runner = runner_with(name, stop=stop, y=y)
+    runner.host_policy = policy
+    assert runner.active is not None and (runner.active.group, runner.active.n_groups) == (4, -(-n // 4))
+    report = runner.run()
+    assert (report.done, report.steps, y.tolist()) == (True, 40, stop.tolist())
+    runner.terminated[5 % n] = False
+    assert runner.active is not None and (runner.active.live, runner.active.map[0]) == (4, 5 % n // 4)
+
+
+def test_samples_in_groups_are_not_moved() -> None:
+    y = np.zeros(8)
+    with pytest.raises(ValueError, match="^eagle.until_done: reorder: found 0.5, wanted None: .* groups of 4; leave"):
+        eagle.until_done(plan_of("in_fours"), max_steps=9, reorder=True, stop=np.ones(8), y=y)
+    with pytest.raises(ValueError, match="^eagle.simulate: reorder: found 0.25"):
+        eagle.simulate(runner_kernels.in_fours, stop=np.ones(8), y=y, max_steps=9, reorder=0.25)
+    assert not y.any()
+
+
+def test_who_was_finished_before_a_run_is_no_reason_to_compact() -> None:
+    """An automatic kernel's set is compacted behind each launch in which a sample finishes."""
+    mask, hits = np.array([False, True, True, False, False]), np.zeros(5)
+    runner = runner_of("decay_active", 2, rate=np.full(5, 0.9), hits=hits, terminated=mask)
+    runner.host_policy = "band"
+    report = runner.run()
+    assert (report.compactions, report.steps, hits.tolist()) == (0, 2, [2, 0, 0, 2, 2])
+
+
+def test_a_report_counts_the_compactions_of_its_own_run() -> None:
+    """The backend's engine needs none; what an earlier run of the same runner did is not counted again."""
+    rate, mask, y = np.full(5, 0.99), np.zeros(5, bool), np.ones(5)
+    runner = runner_of("decay_active_one", 60, rate=rate, y=y, terminated=mask)
+    runner.host_policy = "band"
+    assert runner.run().compactions == 60 // 16
+    runner.host_policy = "auto"
+    y[:] = 1.0
+    fresh = runner_of("decay_active_one", 60, rate=rate)
+    assert runner.run() == fresh.run()

@@ -202,6 +202,11 @@ def test_state_that_an_earlier_kernel_reads_is_needed() -> None:
     assert r.x.tolist() == [0.125**2] * 3 and r.allocated == ("x",)  # e as it was before the last step
 
 
+def test_state_that_an_earlier_kernel_has_written_may_be_left_out() -> None:
+    r = eagle.simulate([ks.gauge, ks.under, ks.halving], y=np.ones(3), floor=0.1, max_steps=9)
+    assert r.e.tolist() == r.x.tolist() == [0.125**2] * 3 and sorted(r.allocated) == ["e", "x"]
+
+
 @pytest.mark.want("7e")
 @pytest.mark.parametrize("quick", [True, False])
 def test_a_second_mask_may_be_given_or_left_out(quick: bool) -> None:

@@ -118,6 +118,20 @@ def test_models_are_kept_for_a_while_only() -> None:
     simulating.forget()
 
 
+def test_what_a_model_is_known_by_is_kept_with_it() -> None:
+    """Models are told apart by identity, which another object might have were it free; with `dispatch` what is stepped
+    is another plan."""
+    plan = eagle.deploy(ks.branching)
+    eagle.simulate(plan, k=np.arange(3), floor=0.1, y=np.ones(3), max_steps=9, dispatch="switch")
+    kept = weakref.ref(plan)
+    del plan
+    gc.collect()
+    assert kept() is not None
+    simulating.forget()
+    gc.collect()
+    assert kept() is None
+
+
 def test_threads_share_a_model() -> None:
     results: list[bool] = []
 
@@ -234,3 +248,10 @@ def test_kernels_over_planes_that_meet_are_not_alike() -> None:
     assert not _core.Bound.alike((other(y=np.ones(5), e=shared[:5]), one))
     with pytest.raises(ValueError, match="^eagle.simulate: .*'e'.*'y'|^eagle.simulate: .*'y'.*'e'"):
         eagle.simulate([ks.halving, ks.gauge], y=shared[:5], e=shared[3:], floor=0.1, max_steps=9)
+    # No kernel has both by itself.
+    with pytest.raises(ValueError, match="^eagle.simulate: .*'x'.*'y'|^eagle.simulate: .*'y'.*'x'"):
+        eagle.simulate([ks.halving, ks.under], y=shared[:5], x=shared[3:], e=np.ones(5), floor=0.1, max_steps=9)
+    with pytest.raises(eagle.LayoutError, match="^eagle.simulate: kernels 'halving' and 'under': found planes of 5 and "
+                                                "of 4 samples"):
+        eagle.simulate([ks.halving, ks.under], y=shared[:5], x=np.ones(4), e=np.ones(4), floor=0.1, max_steps=9)
+    assert (shared == 1.0).all()

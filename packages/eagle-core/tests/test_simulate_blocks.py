@@ -123,6 +123,16 @@ def test_a_step_of_several_kernels() -> None:
     assert steps.min() == 2 and steps.max() == 22 and (b.e == b.y * b.y).all()
 
 
+@pytest.mark.parametrize("held", [7, 90])
+def test_steps_that_one_block_does_not_know_are_not_known(held: int) -> None:
+    """All that are left may be held by another mask, whichever block they are in."""
+    for rejected, known in ((np.arange(100) == held, False), (np.zeros(100, bool), True)):
+        y, e = np.ones((2, 100))
+        r = eagle.simulate([ks.two_masks, ks.gauges], y=y, e=e, rejected=rejected, max_steps=10, max_memory=1000)
+        assert (r.report.finished, r.report.exact_steps) == (100 - rejected.sum(), known)
+        assert (y == np.where(rejected, 1.0, 0.0625)).all() and (r.steps == 4 or not known)
+
+
 def test_a_kernel_that_goes_on_until_the_whole_batch_is_done_is_refused() -> None:
     y, rate = np.ones(10), np.full(10, 0.5)
     for model, name in (([ks.shrink, ks.gauges], "shrink"), ([ks.shrinks, ks.gauge], "gauge")):

@@ -82,6 +82,8 @@ PLANES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "scalar_type number": ({"scalar_type": 32}, ValueError, "scalar_type: found 32"),
     "wrong scalar_type": ({"scalar_type": "float32"}, eagle.BufferRefused, "found float64, wanted float32"),
     "record": ({"record": True}, ValueError, "record: found True"),
+    "record 0": ({"record": 0}, ValueError, "record: found 0, wanted False"),
+    "record numpy": ({"record": np.False_}, ValueError, "record: found .*, wanted False"),
     "window": ({"window": 4}, ValueError, "window: found 4"),
     "memory_budget": ({"memory_budget": 4}, ValueError, "memory_budget: found 4"),
     "events": ({"events": "refine"}, ValueError, "events: found 'refine'"),
@@ -132,6 +134,26 @@ def test_numbers_for_tables_integers_and_vectors() -> None:
         eagle.simulate(ks.marking, level=1.0, max_steps=9)
 
 
+class There:
+    """Three numbers on a device, at an address nobody reads."""
+
+    shape, dtype = (3,), np.dtype(float)
+    __cuda_array_interface__ = {"shape": (3,), "typestr": "<f8", "data": (1 << 20, False), "version": 3}  # noqa: RUF012
+
+
+@pytest.mark.parametrize("door", [eagle.simulate, eagle.simulation])
+def test_planes_on_a_device(door: Callable[..., Any]) -> None:
+    there = [There() for _ in range(3)]
+    with pytest.raises(ValueError, match=rf"^eagle.{door.__name__}: kernel 'decay': found planes on a device, wanted "
+                                         "planes on the host"):
+        door(ks.decay, *there[:1], 0.1, *there[1:], max_steps=9)
+    y = np.ones(3)
+    with pytest.raises(eagle.BufferRefused, match=rf"^eagle.{door.__name__}: kernel 'decay', planes 'rate' and 'y': "
+                                                  "found one on a device, one on the host"):
+        door(ks.decay, there[0], 0.1, y, np.zeros(3), max_steps=9)
+    assert (y == 1.0).all()
+
+
 def test_positions() -> None:
     y, hits = np.ones(3), np.zeros(3)
     with pytest.raises(eagle.ArgumentError, match=r"^eagle.simulate: kernel 'decay': found 5 arguments without a name, "
@@ -162,6 +184,8 @@ MODELS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
                       "two kernels named 'gauge'"),
     "two widths": (lambda: [ks.halving, ks.wide_y], ValueError, "kernels 'halving' and 'wide_y', plane 'y': found "
                    "per-sample plane of float64, width 1 and per-sample plane of float64, width 2"),
+    "two dtypes": (lambda: [ks.halving, ks.at_index, ks.at_int32], ValueError, "kernels 'at_index' and 'at_int32', "
+                   "plane 'i': found per-sample plane of int64, width 1 and per-sample plane of int32, width 1"),
     "two families": (lambda: [ks.halving, ks.floor_plane], ValueError,
                      "kernels 'halving' and 'floor_plane', plane 'floor': found Param of float64 and per-sample plane"),
     "named like an option": (lambda: ks.named_like_an_option, ValueError,

@@ -175,6 +175,16 @@ def test_attributes(form: str, wanted: dict[str, Any]) -> None:
     assert run.loop.max_iters == 1 and "n=9" in repr(run)
 
 
+@pytest.mark.parametrize(("form", "k"), [
+    ("RK4 oscillator", 64), ("Table", 64), ("RK4 with a Table", 1), ("compacting", 64), ("compacting, integers", 1),
+    ("inner loop", 64)])
+def test_which_launches_take_several_steps(form: str, k: int) -> None:
+    """Without a tile, those of steps of at most four operations."""
+    model = MODELS[form]
+    run = eagle.until_done(model.plan, max_steps=100, **model.planes(9, 1, "equal"))
+    assert run.policy["k"] == k
+
+
 @pytest.mark.want("4a")
 @pytest.mark.parametrize("form", ["integer planes", "compacting, integers", "steps=4, integers"])
 def test_a_run_allocates_nothing_of_the_size_of_a_batch(form: str) -> None:

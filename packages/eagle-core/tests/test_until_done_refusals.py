@@ -266,5 +266,6 @@ def test_cadences(name: str, every: Any, facts: list[str]) -> None:
 
 
 def test_derivatives_are_refused() -> None:
-    jvp = hawk.Kernel("gauge_jvp", hawk.diff.jvp(runner_kernels.gauge, wrt=["y"]))
-    refused(eagle.until_done, eagle.deploy(jvp), planes(), ValueError, ["jvp", "gauge"])
+    jvp = eagle.deploy(hawk.Kernel("gauge_jvp", hawk.diff.jvp(runner_kernels.gauge, wrt=["y"])))
+    for step in (jvp, [plan_of("decay_one"), jvp]):
+        refused(eagle.until_done, step, planes(), ValueError, ["the jvp of 'gauge'", "pass 'gauge' itself"])

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ctypes import POINTER, byref, c_int32, c_uint64
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from eagle_conformance.launches import Visits
-from eagle_conformance.quirks import HostQuirks, Quirks
+from eagle_conformance.quirks import HostQuirks
 from eagle_conformance.seam import LaunchDesc, Library, Status
 from eagle_conformance.structs import oversized
 
@@ -25,20 +25,6 @@ Make = Callable[..., Visits]
 
 COUNTS = [0, 1, 7, 31, 32, 33, 1000, 100003]
 BLOCKS = [1, 32, 100, 256]  # threads on a device (1024 is the most), grain in samples on the host
-
-
-@pytest.fixture
-def make(device: Library, quirks: Quirks, image_folder: Path) -> Iterator[Make]:
-    """Makes planes of n samples with launches over them."""
-    made: list[Visits] = []
-
-    def visits(n: int, step: int = 1) -> Visits:
-        made.append(Visits(device, quirks, quirks.entry(device, image_folder), n, step))
-        return made[-1]
-
-    yield visits
-    for planes in made:
-        planes.free()
 
 
 # ---- coverage --------------------------------------------------------------------------------------------------------

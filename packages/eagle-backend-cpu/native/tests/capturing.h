@@ -186,3 +186,32 @@ struct Call {
     std::int64_t base = 0, count = 0, n = 0;
     std::uint32_t block = 64;
 };
+
+/// cells[i] = cells[i] * factor + i, which shows order, coverage and repetition.
+inline void advance(void* const* params, std::int64_t base, std::int64_t count, std::int64_t) {
+    auto* cells = *static_cast<std::uint64_t**>(params[0]);
+    const std::uint64_t factor = *static_cast<const std::uint64_t*>(params[1]);
+    for (std::int64_t i = base; i < base + count; ++i) {
+        cells[i] = cells[i] * factor + static_cast<std::uint64_t>(i);
+    }
+}
+
+/// Cells that launches of `advance` change.
+struct Plane {
+    explicit Plane(std::int64_t n, std::uint64_t start = 1) : cells(static_cast<std::size_t>(n), start) {}
+
+    Call call(std::uint64_t& factor) {
+        const auto n = static_cast<std::int64_t>(cells.size());
+        return {&advance, {address(&data), address(&factor)}, {8, 8}, 0, n, n, 64};
+    }
+    void expect(const std::vector<std::uint64_t>& factors, std::uint64_t start = 1) const {
+        for (std::size_t i = 0; i < cells.size(); ++i) {
+            std::uint64_t value = start;
+            for (const std::uint64_t factor : factors) value = value * factor + i;
+            CHECK(cells[i] == value);
+        }
+    }
+
+    std::vector<std::uint64_t> cells;
+    std::uint64_t* data = cells.data();
+};

@@ -619,8 +619,8 @@ EAGLE_BACKEND_API eagle_status eagle_backend_team_size(int32_t n, int32_t *previ
  * one whose entry throws between steps. */
 EAGLE_BACKEND_API eagle_status eagle_backend_step_run(const eagle_step_desc *desc, eagle_step_report *out);
 
-/* Like host_func, but fn may end what it is part of: any answer but 0 makes the call, or the replay that runs it, return
- * CALLBACK_FAILED, and what comes later does not run. */
+/* Like host_func, but fn may end what it is part of: any answer but 0 makes the call, or the replay that runs it,
+ * return CALLBACK_FAILED, and what comes later does not run. */
 EAGLE_BACKEND_API eagle_status eagle_backend_host_call(uint64_t stream, eagle_void_callback fn, void *arg);
 /* Between on and off, the launches captured on this stream may be run sample by sample, pieces beginning at any sample:
  * each touches of a plane the cell of its own sample alone, so that a sample sees the launches in their order and no

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "eagle/graph/Describe.h"
 #include "eagle/graph/Description.h"
 #include "eagle/graph/Edges.h"
 #include "eagle/graph/Layout.h"

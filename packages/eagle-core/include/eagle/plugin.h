@@ -35,6 +35,9 @@ struct Partition {
     std::int64_t base;
     std::int64_t count;
     std::int64_t nSamples;
+
+    static constexpr Partition whole(std::int64_t n) { return {0, n, n}; }
+    constexpr bool is_whole() const { return base == 0 && count == nSamples; }
 };
 
 /// A host entry of aether-abi/2: serial over [base, base + count).
@@ -45,3 +48,7 @@ static_assert(sizeof(GRefMirror) == 40 && sizeof(ScalarHandle) == 32 && sizeof(P
 static_assert(std::is_trivially_copyable_v<GRefMirror> && std::is_trivially_copyable_v<ScalarHandle>);
 
 }  // namespace eagle::plugin
+
+namespace eagle {
+using idx_t = plugin::Index;
+}

@@ -26,7 +26,21 @@ from eagle.errors import (
 )
 
 if TYPE_CHECKING:  # what _LAZY says, for type checkers
-    from eagle import abi, backends, dtypes, exec, graph, interop, nodes, plan, registry, roles, sidecar, stepping
+    from eagle import (
+        abi,
+        backends,
+        counters,
+        dtypes,
+        exec,
+        graph,
+        interop,
+        nodes,
+        plan,
+        registry,
+        roles,
+        sidecar,
+        stepping,
+    )
     from eagle.backends import device_props
     from eagle.compose import GraphComposer
     from eagle.exec import num_threads, set_num_threads
@@ -56,11 +70,11 @@ if TYPE_CHECKING:  # what _LAZY says, for type checkers
 __all__ = ["ActiveSet", "ArgumentError", "AutoPlan", "BackendUnavailable", "BoundPlan", "BufferRefused", "Busy",
            "FINISHED_PLANE", "FUSED_STEPS_PLANE", "Graph", "GraphComposer", "GraphPipeline", "LayoutError",
            "LayoutWarning", "NonToggleableMemberError", "OutOfBounds", "PerformanceWarning", "Plan", "RepeatWhile",
-           "RunReport", "Runner", "SimResult", "Simulation", "SkipGuard", "Skippable", "UnknownMemberError", "abi", "backends",
-           "compaction_body", "copy", "deploy", "detect", "device_props", "dtypes", "exec", "graph", "interop",
-           "load_bundle", "nodes", "num_threads", "opaque", "origin_adapter", "pinned", "plan", "reduce", "registry",
-           "repeat_while", "roles", "run_until_done", "samples_first", "samples_last", "set_num_threads", "sidecar",
-           "simulate", "simulation", "skippable", "stepping", "to_cupy", "until_done"]
+           "RunReport", "Runner", "SimResult", "Simulation", "SkipGuard", "Skippable", "UnknownMemberError", "abi",
+           "backends", "compaction_body", "copy", "counters", "deploy", "detect", "device_props", "dtypes", "exec",
+           "graph", "interop", "load_bundle", "nodes", "num_threads", "opaque", "origin_adapter", "pinned", "plan",
+           "reduce", "registry", "repeat_while", "roles", "run_until_done", "samples_first", "samples_last",
+           "set_num_threads", "sidecar", "simulate", "simulation", "skippable", "stepping", "to_cupy", "until_done"]
 
 # Other distributions add modules to this package (eagle.gemm): a folder `eagle` without an __init__.py, anywhere on
 # the path, is a part of it; a checkout of some repository called eagle is not.
@@ -86,10 +100,12 @@ _LAZY = {
     "Simulation": "eagle.stepping",
     "SkipGuard": "eagle.nodes",
     "Skippable": "eagle.nodes",
+    "_counters": "eagle._counters",
     "abi": "eagle.abi",
     "backends": "eagle.backends",
     "compaction_body": "eagle.stepping",
     "copy": "eagle.transfer",
+    "counters": "eagle.counters",
     "deploy": "eagle.plan:auto",
     "detect": "eagle.interop",
     "device_props": "eagle.backends",

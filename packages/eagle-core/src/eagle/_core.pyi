@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +81,38 @@ def host_free(ptr: int) -> None: ...
 class Turns:
     def __init__(self, owner: str) -> None: ...
     def __call__(self, method: str) -> AbstractContextManager[None]: ...
+
+OVERLAP_MAX_WORK: int
+DRAWN_EDGES: int
+EDGE_MEANINGS: dict[str, str]
+
+# Whether two arrays, each (address, shape, strides, itemsize), share a byte; True after so many steps of the search.
+def overlap(a: tuple[int, Sequence[int], Sequence[int], int], b: tuple[int, Sequence[int], Sequence[int], int],
+            max_work: int = ...) -> bool: ...
+
+# name, node, address, shape, strides, itemsize, access: 0 read, 1 written, 2 both
+_Plane = tuple[str, int, int, Sequence[int], Sequence[int], int, int]
+_Groups = Sequence[Sequence[Sequence[int]]]  # of each group the nodes of each branch
+
+class Edges:  # found whenever they are asked for: a chain has one between every two nodes
+    def __len__(self) -> int: ...
+    def tuples(self) -> list[tuple[int, int, str, str]]: ...  # src, dst, plane, kind
+
+def derive_edges(planes: Sequence[_Plane], groups: _Groups = ...) -> Edges: ...
+
+# first, second, their planes' names, kind: pairs in different branches
+def sibling_conflicts(planes: Sequence[_Plane], groups: _Groups) -> list[tuple[int, int, str, str, str]]: ...
+
+class Drawing:  # label, kind, schedule, frame, own code; kind, label, parent
+    def __init__(self, nodes: Sequence[tuple[str, str, str, int, bool]],
+                 edges: Edges | Sequence[tuple[int, int, str, str]],
+                 frames: Sequence[tuple[str, str, int]]) -> None: ...
+    hidden: int  # edges that are not drawn
+    xy: list[tuple[float, float]]
+    def text(self, unicode: bool = True, max_label: int = 24) -> str: ...
+    def mermaid(self) -> str: ...
+    def dot(self) -> str: ...
+    def placed(self, most: int, bus: int) -> dict[str, Any]: ...
 
 class Kernel:
     def __new__(cls, name: str, backend: Backend, entry: int,
@@ -186,3 +218,18 @@ def view_of_capsule(obj: object, capsule: object, stream: int | None, assume_wri
 def view_of_array(obj: object, keep: object, address: int, typestr: str, shape: tuple[int, ...],
                   strides: tuple[int, ...] | None, read_only: bool, device_type: int, device_id: int, stream: int,
                   assume_writable: bool, /) -> BufferView: ...
+
+# ---- programs of graphs ----------------------------------------------------------------------------------------------
+
+class Program:
+    # steps: native/recording.h; arrays with whether a step writes them; what is called ahead of each launch
+    def __new__(cls, backend: Backend, device: int, steps: tuple[tuple[Any, ...], ...],
+                arrays: tuple[tuple[NDArray[Any], bool], ...], checks: tuple[Callable[[], object], ...],
+                attribute: bool, /) -> Program: ...
+    def timed(self) -> tuple[float, ...]: ...  # seconds of each step in one replay; () where nobody can tell
+
+class Replays:
+    def launch(self, n: SupportsIndex = 1) -> Self: ...
+    def _set(self, program: Program, /) -> None: ...
+    def _enter(self) -> bool: ...
+    def _leave(self) -> None: ...

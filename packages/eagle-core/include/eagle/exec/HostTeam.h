@@ -7,9 +7,12 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <stdexcept>
+#include <string>
 
+#include "eagle/exec/Partition.h"
+#include "eagle/exec/Processor.h"
 #include "eagle/exec/Team.h"
-#include "eagle/plugin.h"
 
 namespace eagle::exec {
 
@@ -45,8 +48,8 @@ private:
     std::uint64_t pieces_, rowsEach_, longer_;  ///< the first `longer_` pieces have one row more
 };
 
-/// A range shared by a team: body(begin, count) for each piece of it. Every participant has a run of neighbouring pieces,
-/// so that the next job finds them in the same caches, and helps the others when its own run is done.
+/// A range shared by a team: body(begin, count) for each piece of it. Every participant has a run of neighbouring
+/// pieces, so that the next job finds them in the same caches, and helps the others when its own run is done.
 template <class Body>
 class HostJob {
 public:
@@ -115,9 +118,7 @@ private:
 /// An entry over a partition with a team that the caller holds.
 inline void run(Team& team, plugin::HostEntry entry, void* const* params, const plugin::Partition& partition,
                 std::int64_t grain) {
-    const auto piece = [&](std::int64_t begin, std::int64_t count) {
-        entry(params, begin, count, partition.nSamples);
-    };
+    const auto piece = [&](std::int64_t begin, std::int64_t count) { entry(params, begin, count, partition.nSamples); };
     HostJob(team, partition.base, partition.count, grain, piece).run();
 }
 
@@ -144,5 +145,46 @@ inline void run(plugin::HostEntry entry, void* const* params, const plugin::Part
         detail::runOnTeam(entry, params, partition, grain);
     }
 }
+
+/// An entry called by hand, over a partition. Which thread runs what never shows in the results of kernels that touch
+/// only their own sample. invalid_argument for a null entry and for a negative number of bytes.
+struct HostTeam {
+    /// On the team, in tiles or larger pieces; returns the number of tiles, 0 for an empty partition.
+    static std::int64_t run(HostEntryV2 entry, void* const* params, const Partition& partition,
+                            std::int64_t bytesPerSample = 0) {
+        check("run", entry);
+        exec::run(entry, params, partition, tile_size(bytesPerSample));
+        return tile_count(partition, bytesPerSample);
+    }
+
+    /// By one call on this thread: the reference.
+    static void run_serial(HostEntryV2 entry, void* const* params, const Partition& partition) {
+        check("run_serial", entry);
+        if (partition.count > 0) entry(params, partition.base, partition.count, partition.nSamples);
+    }
+
+    /// Samples of a tile: what half of `l2` bytes holds, a multiple of a cache line of float64, 64 to 4096; 256 where
+    /// the bytes of a sample are not told (0).
+    static std::int64_t tile_size(std::int64_t bytesPerSample = 0, std::int64_t l2 = l2Bytes()) {
+        constexpr std::int64_t kLine = 8, kLeast = 64, kUsual = 256, kMost = 4096;
+        if (bytesPerSample < 0)
+            throw std::invalid_argument("HostTeam::tile_size: bytesPerSample: found " + std::to_string(bytesPerSample) +
+                                        ", wanted 0 or more");
+        if (bytesPerSample == 0) return kUsual;
+        return std::clamp(l2 / 2 / bytesPerSample / kLine * kLine, kLeast, kMost);
+    }
+
+    static std::int64_t tile_count(const Partition& partition, std::int64_t bytesPerSample = 0) {
+        const std::int64_t size = tile_size(bytesPerSample), count = std::max<std::int64_t>(partition.count, 0);
+        return count / size + (count % size != 0);
+    }
+
+private:
+    static void check(const char* door, HostEntryV2 entry) {
+        if (!entry)
+            throw std::invalid_argument(std::string("HostTeam::") + door +
+                                        ": entry: found a null address, wanted a host entry");
+    }
+};
 
 }  // namespace eagle::exec

@@ -4,13 +4,14 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
+#if __has_include(<unistd.h>)
+#include <unistd.h>
+#endif
 #if defined(__linux__)
 #include <sched.h>
 #include <sys/syscall.h>
-#include <unistd.h>
-
-#include <cstdint>
 #endif
 
 namespace eagle::exec {
@@ -33,6 +34,17 @@ inline int currentProcessor() {
     return sched_getcpu();
 #else
     return kUnknownProcessor;
+#endif
+}
+
+/// Bytes of a core's L2 cache, where the system tells, else of a usual one.
+inline std::int64_t l2Bytes() {
+    constexpr std::int64_t kUsual = std::int64_t{1} << 20;
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+    static const std::int64_t found = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return found > 0 ? found : kUsual;
+#else
+    return kUsual;
 #endif
 }
 

@@ -15,7 +15,20 @@
 
 namespace eagle::exec {
 
-enum class Code : std::uint8_t { Launch, Copy, Zero, HostFunction, HostCall, Native, Fork, Fuse, Choose, Head, Tail, Jump };
+enum class Code : std::uint8_t {
+    Launch,
+    Copy,
+    Zero,
+    HostFunction,
+    HostCall,
+    Native,
+    Fork,
+    Fuse,
+    Choose,
+    Head,
+    Tail,
+    Jump
+};
 
 struct LaunchOp {
     plugin::HostEntry entry;

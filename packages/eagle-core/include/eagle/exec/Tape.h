@@ -77,7 +77,7 @@ private:
 struct Launch {
     plugin::HostEntry entry;
     plugin::Partition part;
-    std::int64_t grain;   ///< the least samples of a piece for a thread
+    std::int64_t grain;    ///< the least samples of a piece for a thread
     std::uint32_t fusion;  ///< launches in a row with the same number, but for 0, may be run sample by sample
     Arguments arguments;
 };

@@ -71,10 +71,13 @@ inline std::int64_t inverse(std::int64_t a, std::int64_t m) {
     return t < 0 ? t + m : t;
 }
 
-/// Is there a choice of 0 <= x[k] <= most[k] with sum(step[k] * x[k]) == target? A search that takes the longest step
-/// first: what the shorter ones reach bounds it, and their common divisor says which residues can work at all.
+/// Is there a choice of 0 <= x[k] <= most[k] with sum(step[k] * x[k]) == target? A search that takes the byte inside an
+/// element first, then the longest step: what the others reach bounds it, and their common divisor says which residues
+/// can work at all.
 class Search {
 public:
+    explicit Search(std::int64_t bytes) : byte_{1, bytes, 0, 0, 0, 0} {}
+
     /// Adds an unknown; those of equal step are one.
     void add(std::int64_t step, std::int64_t most) {
         if (step == 0 || most == 0) return;
@@ -88,6 +91,7 @@ public:
     /// True also where `work` steps did not tell.
     bool solvable(std::int64_t target, std::int64_t work) {
         std::sort(terms_.begin(), terms_.end(), [](const Term& a, const Term& b) { return a.step > b.step; });
+        terms_.insert(terms_.begin(), byte_);
         std::int64_t rest = 0, divisor = 0;
         for (auto term = terms_.rbegin(); term != terms_.rend(); ++term) {
             term->rest = rest;
@@ -128,6 +132,7 @@ private:
         return false;
     }
 
+    Term byte_;
     std::vector<Term> terms_;
     std::int64_t work_ = 0;
 };
@@ -137,7 +142,8 @@ private:
 /// Where the bytes of an array are.
 inline Range range(const Bytes& b) {
     if (detail::empty(b)) return {};
-    Range r{b.base, b.base + static_cast<std::uint64_t>(b.itemsize)};
+    Range r{b.base, b.base};
+    r.end += std::min(static_cast<std::uint64_t>(b.itemsize), UINT64_MAX - r.end);
     for (std::size_t k = 0; k < b.shape.size(); ++k) {
         const auto far = static_cast<std::uint64_t>(detail::reach(b.shape[k], b.strides[k]));
         if (b.strides[k] < 0)
@@ -152,6 +158,7 @@ inline Range range(const Bytes& b) {
 /// elements shares none.
 inline bool overlap(const Bytes& a, const Bytes& b, std::int64_t work = kOverlapMaxWork) {
     if (detail::empty(a) || detail::empty(b)) return false;
+    if (a.itemsize >= detail::kTooFar || b.itemsize >= detail::kTooFar) return true;
     std::int64_t reach = 0;
     for (const Bytes* side : {&a, &b})
         for (std::size_t k = 0; k < side->shape.size(); ++k)
@@ -161,9 +168,8 @@ inline bool overlap(const Bytes& a, const Bytes& b, std::int64_t work = kOverlap
     if (a == b) return true;
     // first.begin + (steps of a) + (a byte) == second.begin + (steps of b) + (a byte); what is subtracted is counted
     // down from its highest value, so that every step is forward.
-    detail::Search search;
+    detail::Search search(a.itemsize + b.itemsize - 2);
     std::int64_t target = static_cast<std::int64_t>(second.begin - first.begin) + b.itemsize - 1;
-    search.add(1, a.itemsize + b.itemsize - 2);
     for (const Bytes* side : {&a, &b})
         for (std::size_t k = 0; k < side->shape.size(); ++k)
             if (side->shape[k] > 1) search.add(std::abs(side->strides[k]), side->shape[k] - 1);

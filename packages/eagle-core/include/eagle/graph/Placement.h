@@ -21,6 +21,7 @@ struct PlaceOptions {
     int maxLabel = 24;    // cells of a label; longer ones are cut
     bool wrap = false;    // or, by this, go on in the next line, as do names
     int bus = 1;          // rows in which runs turn
+    int tips = 0;         // rows between a frame's labels and its boxes
     int beside = 0;       // cells from a source's centre to its names
 };
 
@@ -336,7 +337,7 @@ private:
             const bool last = layer + 1 == line_.size();
             Placement::Rows rows;
             rows.borders = y;
-            rows.boxes = rows.borders + most[layer];
+            rows.boxes = rows.borders + most[layer] + (most[layer] ? options_.tips : 0);
             rows.endings = rows.boxes + tallest;
             rows.names = rows.endings + least[layer];
             rows.bus = rows.names + (last ? 0 : lines);
@@ -353,7 +354,8 @@ private:
         p_.height = y;
         for (Placement::Gutter& g : p_.gutter) g.y = p_.rows[g.y].boxes;
         for (const auto& [frame, e] : frames) {
-            const int top = p_.rows[e.first].boxes - above[frame], bottom = p_.rows[e.last].endings + below[frame];
+            const int top = p_.rows[e.first].boxes - options_.tips - above[frame],
+                      bottom = p_.rows[e.last].endings + below[frame];
             p_.borders.push_back({frame, e.left, top, e.right - e.left, bottom - top, titles_[frame]});
         }
     }

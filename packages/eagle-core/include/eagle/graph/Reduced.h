@@ -14,12 +14,14 @@
 
 namespace eagle::graph {
 
-/// Pictures show every edge of graphs with up to this many. Of larger ones they leave out the edges between two nodes
-/// which a path of others brings into the same order: a chain that works in place has an edge between every two nodes.
-/// What leaves a node there passes other layers as one run.
-inline constexpr std::size_t kDrawnEdges = 256;
+/// Pictures show every edge of graphs with up to this many, or with up to four a node. Of others they leave out the
+/// edges between two nodes which a path of others brings into the same order: a chain that works in place has an edge
+/// between every two nodes. Above this many, what leaves a node passes other layers as one run.
+inline constexpr std::size_t kDrawnEdges = 100;
 
 namespace detail {
+
+inline std::size_t drawnEdges(const Description& d) { return std::max(kDrawnEdges, 4 * d.nodes.size()); }
 
 /// The pairs of nodes that no path of other pairs brings into order; sorted. `rank` is the place of each node in an
 /// order that obeys all, `after(node, some)` gives the nodes that wait for one, sorted by rank.
@@ -58,7 +60,7 @@ std::vector<Pair> essential(const std::vector<int>& rank, After after) {
 
 /// A description with the edges that are drawn.
 inline Description reduced(Description d) {
-    if (d.edges.size() <= kDrawnEdges) return d;
+    if (d.edges.size() <= detail::drawnEdges(d)) return d;
     d.validate();
     const std::size_t nodes = d.nodes.size();
     const std::vector<detail::Pair> pairs = detail::pairsOf(d.edges);
@@ -89,10 +91,10 @@ inline Description reduced(Description d) {
 inline void drawEdges(Description& d, const Hazards& hazards) {
     const auto put = [&](const Hazard& h) {
         d.edges.push_back({h.src, h.dst, hazards.planes()[h.plane].name, h.kind});
-        return d.edges.size() <= kDrawnEdges;
+        return d.edges.size() <= detail::drawnEdges(d);
     };
     hazards.each(put);
-    if (d.edges.size() <= kDrawnEdges) return;
+    if (d.edges.size() <= detail::drawnEdges(d)) return;
     d.edges.clear();
     std::vector<int> rank(hazards.nodes());
     for (int i = 0; i < hazards.nodes(); ++i) rank[i] = i;

@@ -132,7 +132,7 @@ inline void drawRun(Canvas& canvas, const Placement& p, const Layout& l, const P
 inline std::string ascii(const Description& whole, const Layout& l, bool unicode = true, int maxLabel = 24) {
     if (whole.nodes.empty()) return "  (empty)\n";
     const Description d = reduced(whole);
-    const Placement p = place(d, l, {unicode, std::max(maxLabel, 1), false, 1, 0});
+    const Placement p = place(d, l, {unicode, std::max(maxLabel, 1), false, 1, 0, 0});
     detail::Canvas canvas(p.width, p.height, unicode);
     for (const Placement::Border& b : p.borders) {
         canvas.box(b.x, b.y, b.w, b.h, true);

@@ -39,7 +39,8 @@ public:
         make(now_);
     }
 
-    /// Whether all of the group that was kept would finish in one step: certain once the group itself came to the same().
+    /// Whether all of the group that was kept would finish in one step: certain once the group itself came to the
+    /// same().
     bool endsInOne(const Group& group) {
         show(group);
         restore();

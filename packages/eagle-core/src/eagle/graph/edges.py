@@ -20,7 +20,7 @@ __all__ = ["Edge", "SHARES_MEMORY_MAX_WORK", "derive", "edges_of", "refuse_races
 #: The search steps after which two planes count as overlapping.
 SHARES_MEMORY_MAX_WORK: int = _core.OVERLAP_MAX_WORK
 
-_READS, _WRITES, _BOTH = 0, 1, 2
+_READS, _WRITES = 0, 1
 
 
 class Edge(NamedTuple):
@@ -48,7 +48,7 @@ def derive(door: str, nodes: Sequence[Node]) -> _core.Edges:
 
 def edges_of(derived: _core.Edges) -> tuple[Edge, ...]:
     """The edges, one by one."""
-    return tuple(Edge(*row) for row in derived.tuples())
+    return tuple(map(Edge._make, derived.tuples()))
 
 
 def refuse_races(door: str, nodes: Sequence[Node]) -> None:
@@ -99,14 +99,8 @@ def _groups(nodes: Sequence[Node], start: int = 0, *, waits: bool = True) -> lis
 def _rows(door: str, nodes: Sequence[Node]) -> list[Row]:
     rows: list[Row] = []
     for number, node in enumerate(nodes):
-        reads, writes = node.reads, node.writes
-        written = {(plane.name, id(plane.array)) for plane in writes}
-        for plane in reads:
-            both = (plane.name, id(plane.array)) in written
-            rows.append(_row(door, node, plane, number, _BOTH if both else _READS))
-        read = {(plane.name, id(plane.array)) for plane in reads}
-        rows += [_row(door, node, plane, number, _WRITES) for plane in writes
-                 if (plane.name, id(plane.array)) not in read]
+        rows += [_row(door, node, plane, number, _READS) for plane in node.reads]
+        rows += [_row(door, node, plane, number, _WRITES) for plane in node.writes]
     return rows
 
 

@@ -7,29 +7,35 @@ import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, NoReturn, Self, SupportsIndex
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
-from eagle import _core, backends
+from eagle import _core, backends, counters
 from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, BufferRefused, busy, refusal, shown
+from eagle.graph import pictures
 from eagle.graph.builder import decorated
+from eagle.graph.dispatch import dispatched
 from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.forks import Parallel
-from eagle.graph.lowering import Fusion, Place, checks_of, places_of, program_of, schedule_of
-from eagle.graph.rebinding import Rebinding, check_parameter
+from eagle.graph.looks import picture_of
+from eagle.graph.lowering import Fusion, Place, Touched, places_of, program_of, schedule_of, touched_by
+from eagle.graph.profile import Profile, profile_of, units
+from eagle.graph.rebinding import rebound
 from eagle.graph.recorder import GraphRecorder
-from eagle.graph.tree import CONDITIONALS, arms_of, as_node, group, launch, leaves
+from eagle.graph.tree import CONDITIONALS, DEVICE, HOST, arms_of, as_node, group, launch, leaves
 from eagle.interop.buffer import view_for
 from eagle.nodes import Node, RepeatWhile, Skippable, get_node_kind, recorder
 from eagle.plan import BoundPlan
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 __all__ = ["Graph", "Stage"]
 
 DOOR = "eagle.Graph"
-BACKENDS = ("cpu", "gpu", "cuda", "hip", "metal")
-DISPATCHES = ("switch", "predicated")
+BACKENDS = (HOST, DEVICE, "cuda", "hip", "metal")
 
 
 class Stage(NamedTuple):
@@ -57,7 +63,7 @@ class Graph(_core.Replays):
         self._fuse = True
         self._backend: str | None = None
         self._stages: tuple[Stage, ...] = ()
-        self._checks: tuple[Any, ...] = ()
+        self._dispatch: dict[str, dict[str, str]] = {}
         self._places: tuple[Place, ...] = ()
         self._result: Any = None
         self._recording: GraphRecorder | None = None  # while a builder records
@@ -88,11 +94,12 @@ class Graph(_core.Replays):
         """
         door = f"{DOOR}.add"
         self._open(door)
-        if not isinstance(bound, BoundPlan):
-            raise TypeError(refusal(door, "bound", f"{shown(bound)}, a {type(bound).__name__}",
-                                    "a BoundPlan, as Plan.bind returns it",
-                                    "use add_node" if isinstance(bound, Node) else "bind the plan, or use add_node"))
-        return self._append(launch(door, bound, name, grad))
+        given: object = bound
+        if not isinstance(given, BoundPlan):
+            fix = "use add_node" if isinstance(given, Node) else "bind the plan, or use add_node"
+            raise TypeError(refusal(door, "bound", f"{shown(given)}, a {type(given).__name__}",
+                                    "a BoundPlan, as Plan.bind returns it", fix))
+        return self._append(door, launch(door, bound, name, grad))
 
     def add_node(self, node: Node | Skippable | RepeatWhile, *, name: str | None = None) -> Self:
         """Append a node, or what skippable() or repeat_while() returns. Returns this graph.
@@ -102,11 +109,12 @@ class Graph(_core.Replays):
         """
         door = f"{DOOR}.add_node"
         self._open(door)
-        if not isinstance(node, Node | Skippable | RepeatWhile):
-            fix = "use add" if isinstance(node, BoundPlan) else "wrap your own code in eagle.opaque"
-            raise TypeError(refusal(door, "node", f"{shown(node)}, a {type(node).__name__}",
+        given: object = node
+        if not isinstance(given, Node | Skippable | RepeatWhile):
+            fix = "use add" if isinstance(given, BoundPlan) else "wrap your own code in eagle.opaque"
+            raise TypeError(refusal(door, "node", f"{shown(given)}, a {type(given).__name__}",
                                     "a Node, or what skippable() or repeat_while() returns", fix))
-        return self._append(as_node(door, "node", node, name))
+        return self._append(door, as_node(door, "node", node, name))
 
     def add_group(self, branches: Sequence[Any], *, names: Sequence[str | None] | None = None) -> Self:
         """Append branches that may run at the same time; what comes next waits for all. Returns this graph.
@@ -117,12 +125,12 @@ class Graph(_core.Replays):
         """
         door = f"{DOOR}.add_group"
         self._open(door)
-        return self._append(group(door, branches, names))
+        return self._append(door, group(door, branches, names))
 
-    def _append(self, node: Node) -> Self:
-        self._claim(f"{DOOR}.add_node", [node])
+    def _append(self, door: str, node: Node) -> Self:
         for leaf in _every([node]):
             get_node_kind(leaf.kind)
+        self._claim(door, [node])
         if self._recording is not None:
             self._recording.add(node)
         else:
@@ -213,6 +221,11 @@ class Graph(_core.Replays):
         return self._backend
 
     @property
+    def dispatch(self) -> dict[str, dict[str, str]]:
+        """How the "auto" groups of each launch run, by label and group; {} before build()."""
+        return {label: dict(groups) for label, groups in self._dispatch.items()}
+
+    @property
     def fuse(self) -> bool:
         """Whether launches that may run tile by tile do so. It changes no bit; settable before build()."""
         return self._fuse
@@ -221,7 +234,7 @@ class Graph(_core.Replays):
     def fuse(self, value: bool) -> None:
         self._open(f"{DOOR}.fuse")
         if not isinstance(value, bool):
-            raise TypeError(refusal(DOOR, "fuse", shown(value), "True or False", "pass one of them"))
+            raise TypeError(refusal(f"{DOOR}.fuse", "fuse", shown(value), "True or False", "pass one of them"))
         self._fuse = value
 
     @property
@@ -243,14 +256,54 @@ class Graph(_core.Replays):
         stages = len(self._stages) or len(self._nodes)
         return f"<eagle.Graph {self.num_nodes()} nodes, {stages} stages, {self._backend or 'unbuilt'}>"
 
+    # ---- pictures ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _picture(self) -> pictures.Picture:
+        return picture_of(self._nodes, self.schedule, self._backend)
+
+    def show(self, *, file: IO[str] | None = None) -> None:
+        """Print the graph."""
+        print(self, file=file)
+
+    def plot(self, ax: Any = None, *, edge_labels: bool = True, show_schedule: bool = True,
+             profile: Profile | None = None) -> Figure:
+        """The graph as a matplotlib figure, drawn into `ax` if there is one; `profile` colours each node by its share
+        of the time. Raises ImportError without matplotlib."""
+        shares = None if profile is None else _shares(self._nodes, profile)
+        return pictures.plot(self._picture, ax, edge_labels=edge_labels, show_schedule=show_schedule, shares=shares)
+
+    def to_mermaid(self) -> str:
+        """The graph as a flowchart of Mermaid."""
+        return pictures.mermaid(self._picture)
+
+    def to_dot(self) -> str:
+        """The graph as a digraph of Graphviz."""
+        return pictures.dot(self._picture)
+
+    def __str__(self) -> str:
+        if not self._nodes:
+            return f"{self._picture.header}\n\n  (empty)\n"
+        return pictures.text(self._picture)
+
+    def _repr_svg_(self) -> str:
+        return pictures.svg(self._picture)
+
+    def _repr_html_(self) -> str:
+        return pictures.html(self._picture)
+
     # ---- build -------------------------------------------------------------------------------------------------------
 
     def build(self, *, backend: str | None = None, record: bool = False, dispatch: Any = None,
               device: SupportsIndex | None = None) -> Self:
         """Check the nodes, find their order and record them. Returns this graph; a build that fails leaves it open.
 
-        Raises ValueError for an empty graph, branches that could race, and a `backend` that is none or not where the
-        planes live; RuntimeError the second time; BackendUnavailable where the backend records nothing.
+        `dispatch` says how the groups with policy "auto" of hawk kernels run: "switch" or "predicated", or these by
+        group; None leaves them as they were built, a switch.
+
+        Raises ValueError for an empty graph, branches that could race, a read-only array that some node writes, a
+        `dispatch` that no launch can take, and a `backend` or `device` that is none or not where the planes live;
+        RuntimeError the second time; BackendUnavailable where the backend records nothing.
         """
         door = f"{DOOR}.build"
         if not self._enter():
@@ -265,24 +318,30 @@ class Graph(_core.Replays):
             if record or self._options["record"]:
                 raise ValueError(refusal(door, "record", "True", "False: this version records nothing",
                                          "leave record= out"))
-            refuse_races(door, self._nodes)
-            kind = _kind(door, self._nodes, backend if backend is not None else self._options["backend"])
+            nodes, chosen = dispatched(door, self._nodes, self._given("dispatch", dispatch))
+            refuse_races(door, nodes)
+            touched = touched_by(nodes)
+            kind = _kind(door, touched, self._given("backend", backend))
+            _check_device(door, self._given("device", device))
             seam = backends.load(kind)
             if not seam.has("launcher_launch"):
                 raise BackendUnavailable(refusal(door, "backend", f"{kind!r}, which records nothing",
                                                  "one with the groups capturer and launcher", "upgrade it"))
-            self._lower(door, seam, self._nodes)
-            self._seam, self._backend = seam, "cpu"
+            self._lower(door, seam, nodes, touched)
+            self._dispatch, self._backend = chosen, HOST
+            counters.add("graph_builds")
             return self
         finally:
             self._leave()
 
-    def _lower(self, door: str, seam: _core.Backend, nodes: Sequence[Node]) -> None:
-        """Record the nodes."""
-        fusion = Fusion(self._fuse)
-        self._set(program_of(door, seam, nodes, fusion))
-        self._checks, self._places = checks_of(nodes), places_of(nodes)
-        self._stages = tuple(_stages(nodes, fusion))
+    def _lower(self, door: str, seam: _core.Backend, nodes: Sequence[Node], touched: Sequence[Touched]) -> None:
+        """Record nodes, which then are the graph's."""
+        fusion, places = Fusion(self._fuse), places_of(touched)
+        _refuse_read_only(door, places)
+        program = program_of(door, seam, nodes, fusion, places)
+        stages = tuple(_stages(nodes, fusion))
+        self._set(program)
+        self._nodes, self._places, self._stages = list(nodes), places, stages
 
     def bind(self, **planes: Any) -> Self:
         """Other arrays for arguments of the builder that made this graph, of the same shapes and dtypes. Returns this
@@ -293,24 +352,47 @@ class Graph(_core.Replays):
         """
         door = f"{DOOR}.bind"
         self._built(door)
-        for name, array in planes.items():
-            if name not in self._parameters:
-                raise ValueError(refusal(door, f"argument {name!r}", "a name that is no argument of a builder",
-                                         f"one of {list(self._parameters)}", "call the builder again for other arrays"))
-            check_parameter(door, name, self._parameters[name], array)
         if not self._enter():
             self._busy("bind")
         try:
-            changed = Rebinding(door, [(name, self._parameters[name], array) for name, array in planes.items()])
-            nodes = changed.nodes(self._nodes)
+            nodes, result = rebound(door, self._nodes, self._result, self._parameters, planes)
             refuse_races(door, nodes)
-            self._lower(door, self._seam, nodes)
             self._claim(door, nodes)
-            self._nodes, self._result = nodes, changed.tree(self._result)
-            self._parameters = {**self._parameters, **planes}
+            self._lower(door, backends.host(), nodes, touched_by(nodes))
+            self._result, self._parameters = result, {**self._parameters, **planes}
+            counters.add("rebinds")
             return self
         finally:
             self._leave()
+
+    def profile(self, n: SupportsIndex = 100) -> Profile:
+        """Run the nodes n times, each of them timed: what each takes, and its share. The planes change as by n
+        launches. Replays without profiling pay nothing for it.
+
+        Raises as :meth:`launch`, and BackendUnavailable where the backend cannot time nodes.
+        """
+        door = f"{DOOR}.profile"
+        self._built(door)
+        if (times := _times(door, n)) == 0:
+            raise ValueError(refusal(door, "n", "0", "1 or more", "pass how often the graph shall run"))
+        if not self._enter():
+            self._busy("profile")
+        try:
+            if any(place.found() is not None for place in self._places):
+                self._moved(times)
+            fusion = Fusion(self._fuse)
+            seam = backends.host()
+            program = program_of(door, seam, self._nodes, fusion, self._places, attribute=True)
+            replays = [program.timed() for _ in range(times)]
+            if not replays[0]:
+                raise BackendUnavailable(refusal(door, "backend", f"{seam.kind!r}, which times no nodes",
+                                                 "one that provides eagle_backend_launcher_launch_timed", "upgrade it"))
+            return profile_of(self._nodes, fusion, replays)
+        finally:
+            self._leave()
+
+    def _given(self, name: str, value: Any) -> Any:
+        return self._options[name] if value is None else value
 
     # ---- run ---------------------------------------------------------------------------------------------------------
 
@@ -325,8 +407,10 @@ class Graph(_core.Replays):
 
     def enqueue(self, n: SupportsIndex = 1) -> Self:
         """On the host the same as :meth:`launch`."""
-        self._built(f"{DOOR}.enqueue")
-        return self.launch(n)
+        door = f"{DOOR}.enqueue"
+        times = _times(door, n)
+        self._built(door)
+        return self.launch(times)
 
     def synchronize(self) -> Self:
         """Wait for what was enqueued; on the host nothing is left to wait for."""
@@ -340,6 +424,7 @@ class Graph(_core.Replays):
 
     def update(self, values: Any = None, /, **kw: Any) -> NoReturn:
         """Refused: this version records nothing."""
+        self._built(f"{DOOR}.update")
         raise RuntimeError(refusal(f"{DOOR}.update", "this graph", "one that records nothing",
                                    "one built with record=True, in a version that has it", "change the arrays instead"))
 
@@ -392,6 +477,12 @@ def _stages(nodes: Sequence[Node], fusion: Fusion) -> Iterable[Stage]:
                         fused)
 
 
+def _shares(nodes: Sequence[Node], profile: Profile) -> dict[int, float]:
+    """The share of each node that is drawn: of a conditional that of all it holds."""
+    fusion, timed = Fusion(True), iter(profile.nodes)
+    return {i: sum(next(timed).share for _ in units([leaf], fusion)) for i, leaf in enumerate(leaves(nodes))}
+
+
 def _times(door: str, n: Any) -> int:
     if isinstance(n, bool | np.bool_) or not hasattr(type(n), "__index__"):
         raise TypeError(refusal(door, "n", f"{shown(n)}, a {type(n).__name__}", "an integer", "pass an int"))
@@ -401,28 +492,58 @@ def _times(door: str, n: Any) -> int:
     return times
 
 
-def _kind(door: str, nodes: Sequence[Node], backend: Any) -> str:
+def _kind(door: str, touched: Sequence[Touched], backend: Any) -> str:
     """The kind that runs nodes over planes where these are."""
     if backend is not None and (not isinstance(backend, str) or backend not in (*BACKENDS, *backends.kinds())):
         raise ValueError(refusal(door, "backend", shown(backend), f"one of {BACKENDS}", "leave it out: the planes say"))
-    places: dict[tuple[int, int], str] = {}
-    for node in leaves(nodes):
-        for plane in (*node.reads, *node.writes):
+    places: dict[tuple[int, int], str] = {}  # of planes on devices
+    on_host = False
+    for node, reads, writes in touched:
+        for plane in (*reads, *writes):
             if isinstance(plane.array, np.ndarray):
-                places.setdefault((1, 0), f"plane {plane.name!r} of {node.label!r}")
+                on_host = True
+                continue
+            what = f"plane {plane.name!r} of {node.label!r}"
+            device, ordinal = view_for(door, what, plane.array).device
+            if device in HOST_DEVICE_TYPES:
+                on_host = True
             else:
-                view = view_for(door, f"node {node.label!r}, plane {plane.name!r}", plane.array)
-                at = (1, 0) if view.device[0] in HOST_DEVICE_TYPES else view.device
-                places.setdefault((int(at[0]), int(at[1])), f"plane {plane.name!r} of {node.label!r}")
-    away = [place for place in places if place[0] not in HOST_DEVICE_TYPES]
-    if not away:
-        host = backends.for_device_type(1)
-        if backend not in (None, "cpu", host) and places:
-            raise ValueError(refusal(door, "backend", f"{backend!r}, and planes on the host", f"{host!r}",
-                                     "leave backend= out, or move the planes"))
-        return host
-    raise BackendUnavailable(refusal(door, next(places[place] for place in away), "memory of a device",
-                                     "planes on the host", "this version runs graphs there; copy the planes"))
+                places.setdefault((int(device), int(ordinal)), what)
+    away = list(places)
+    host = backends.for_device_type(1)
+    if len(away) > 1:
+        raise ValueError(refusal(door, places[away[1]], f"device {away[1]} (DLPack type, ordinal)",
+                                 f"device {away[0]}, where {places[away[0]]} is", "make a graph for each device"))
+    if away and backend in (HOST, host):
+        raise ValueError(refusal(door, "backend", f"{backend!r}, and {places[away[0]]} on a device", repr(DEVICE),
+                                 "leave backend= out, or move the planes"))
+    if not away and on_host and backend not in (None, HOST, host):
+        raise ValueError(refusal(door, "backend", f"{backend!r}, and planes on the host", repr(host),
+                                 "leave backend= out, or move the planes"))
+    if away or backend not in (None, HOST, host):
+        what = places[away[0]] if away else "backend"
+        raise BackendUnavailable(refusal(door, what, "memory of a device" if away else repr(backend), "the host",
+                                         "this version runs graphs there; copy the planes"))
+    return host
+
+
+def _check_device(door: str, device: Any) -> None:
+    """Refuse a device other than the host's, 0."""
+    if device is None:
+        return
+    if isinstance(device, bool | np.bool_) or not hasattr(type(device), "__index__"):
+        raise TypeError(refusal(door, "device", shown(device), "the ordinal of a device", "pass an int"))
+    if operator.index(device) != 0:
+        raise ValueError(refusal(door, "device", str(operator.index(device)), "0: the planes are on the host",
+                                 "leave it out: it moves nothing"))
+
+
+def _refuse_read_only(door: str, places: Iterable[Place]) -> None:
+    for place in places:
+        if place.writes and not place.array.flags.writeable:
+            raise BufferRefused(refusal(door, f"node {place.node!r}, plane {place.plane!r}",
+                                        "a read-only array that the node writes", "a writable one",
+                                        "pass another array"))
 
 
 def _check_result(value: Any) -> None:

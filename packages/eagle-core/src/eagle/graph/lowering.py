@@ -5,20 +5,21 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from eagle import _core, exec
-from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, LAUNCH, SEQUENCE, WAIT, arms_of, has_waits
+from eagle import _core, counters, exec
+from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, HOST, LAUNCH, SEQUENCE, WAIT, arms_of, has_waits, leaves
 from eagle.interop.buffer import view_for
-from eagle.nodes import Node, RepeatWhile, SkipGuard, get_node_kind
+from eagle.nodes import BUILT_IN, Node, Plane, RepeatWhile, SkipGuard, get_node_kind
 from eagle.plan import BoundPlan
 from eagle.plan.signature import Use
 from eagle.stepping.relocation import Reach, reach
 
-__all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "checks_of", "places_of", "program_of",
-           "schedule_of"]
+__all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "Touched", "places_of", "program_of",
+           "schedule_of", "touched_by"]
 
 IF, IF_ELSE, WHILE = 1, 2, 3  # kinds of conditionals of the seam
 ON_HOST = 3  # direction of a copy of the seam
@@ -41,10 +42,14 @@ class Context:
         return get_node_kind(child.kind).lower_cpu(child, self)
 
 
-def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fusion: Fusion) -> _core.Program:
-    """The nodes, recorded."""
-    steps = tuple(_steps(door, nodes, fusion, Context("cpu")))
-    return _core.Program(backend, -1, steps, tuple((plane.array, plane.writes) for plane in places_of(nodes)))
+def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fusion: Fusion, places: Sequence[Place],
+               attribute: bool = False) -> _core.Program:
+    """The nodes, recorded; `places` are those of their arrays; `attribute`: to be timed one by one."""
+    steps = tuple(_steps(door, nodes, fusion, Context(HOST)))
+    arrays = tuple((place.array, place.writes) for place in places)
+    program = _core.Program(backend, -1, steps, arrays, tuple(checks_of(nodes)), attribute)
+    counters.add("captures", "instantiations")
+    return program
 
 
 def _steps(door: str, nodes: Sequence[Node], fusion: Fusion, ctx: Context) -> Iterator[Step]:
@@ -93,7 +98,7 @@ def _conditional(door: str, node: Node, fusion: Fusion) -> Step:
     if isinstance(made, RepeatWhile):
         cap, counter = made.cap, _cell(door, made.counter, 0)
         limit, brk = (0 if cells is None else _cell(door, cells, 0) for cells in (made.limit, made.brk))
-    body = tuple(_steps(door, node.payload.body, fusion, Context("cpu", True)))
+    body = tuple(_steps(door, node.payload.body, fusion, Context(HOST, True)))
     return ("conditional", WHILE if counter else IF, (body,), count, baseline, negate, counter, cap, limit, brk)
 
 
@@ -101,7 +106,7 @@ def _branches(door: str, node: Node, fusion: Fusion) -> Iterator[Step]:
     """A chain of IF_ELSE, each of which decides once, ahead of what it runs."""
     chain: tuple[Step, ...] = ()
     for guard, arm in zip(reversed(node.payload.guards), reversed(node.payload.arms), strict=True):
-        steps = tuple(_steps(door, arm, fusion, Context("cpu", True)))
+        steps = tuple(_steps(door, arm, fusion, Context(HOST, True)))
         if guard is None:
             chain = steps
         elif steps or chain:
@@ -144,11 +149,24 @@ class Place(NamedTuple):
         return "a read-only array" if self.writes and not self.array.flags.writeable else None
 
 
-def places_of(nodes: Sequence[Node]) -> tuple[Place, ...]:
+class Touched(NamedTuple):
+    """A node that is seen as one, with what it reads and writes."""
+
+    node: Node
+    reads: tuple[Plane, ...]
+    writes: tuple[Plane, ...]
+
+
+def touched_by(nodes: Sequence[Node]) -> list[Touched]:
+    """What the nodes touch, asked of each once."""
+    return [Touched(node, node.reads, node.writes) for node in leaves(nodes)]
+
+
+def places_of(touched: Sequence[Touched]) -> tuple[Place, ...]:
     """Every array of numpy that some node touches."""
     found: dict[int, Place] = {}
-    for node in nodes:
-        for planes, written in ((node.reads, False), (node.writes, True)):
+    for node, reads, writes in touched:
+        for planes, written in ((reads, False), (writes, True)):
             for plane in planes:
                 array = plane.array
                 if not isinstance(array, np.ndarray):
@@ -160,17 +178,16 @@ def places_of(nodes: Sequence[Node]) -> tuple[Place, ...]:
     return tuple(found.values())
 
 
-def checks_of(nodes: Iterable[Node]) -> tuple[Callable[[], object], ...]:
-    """What is asked ahead of each launch, beside whether arrays of numpy moved."""
-    checks: list[Callable[[], object]] = []
+def checks_of(nodes: Iterable[Node]) -> Iterator[Callable[[], object]]:
+    """What is asked ahead of each launch; that of eagle's own nodes over arrays of numpy alone is what a program asks
+    of every array."""
     for node in nodes:
         check = get_node_kind(node.kind).check
-        if check is not None and not all(isinstance(plane.array, np.ndarray)
-                                         for plane in (*node.reads, *node.writes)):
-            checks.append(lambda node=node, check=check: check(node))
+        if check is not None and not (node.kind in BUILT_IN and all(
+                isinstance(plane.array, np.ndarray) for plane in (*node.reads, *node.writes))):
+            yield partial(check, node)
         for arm in arms_of(node):
-            checks += checks_of(arm)
-    return tuple(checks)
+            yield from checks_of(arm)
 
 
 # ---- schedules -------------------------------------------------------------------------------------------------------
@@ -238,7 +255,8 @@ class Fusion:
             known = len(signature.stages) == 1 and reach(signature) >= Reach.LOCAL and all(
                 slot.use is Use.SAMPLES or not slot.writes for slot in signature.stages[0].slots)
             self._local[id(signature)] = known
-        return known and len(bound.partitions) == 1 and not bound.cleared
+        whole = bound.plan.npartitions == 1 and bound.plan.partitions is None
+        return known and whole and not bound.cleared
 
 
 class _Tiles:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,12 +16,24 @@ from eagle.graph.tree import BRANCHES, GROUP, LAUNCH, REPEAT_WHILE, SEQUENCE, SK
 from eagle.nodes import Node, SkipGuard, reduce, repeat_while, skippable
 from eagle.transfer import copy_node
 
-__all__ = ["Rebinding", "check_parameter"]
+__all__ = ["rebound"]
 
 Array = np.ndarray[Any, Any]
 
 
-def check_parameter(door: str, name: str, old: Any, new: Any) -> None:
+def rebound(door: str, nodes: Sequence[Node], result: Any, parameters: Mapping[str, Any], planes: Mapping[str, Any],
+            ) -> tuple[list[Node], Any]:
+    """The nodes, and the result, of a builder whose `parameters` were these, with `planes` in place of some."""
+    for name, new in planes.items():
+        if name not in parameters:
+            raise ValueError(refusal(door, f"argument {name!r}", "a name that is no argument of a builder",
+                                     f"one of {list(parameters)}", "call the builder again for other arrays"))
+        _check(door, name, parameters[name], new)
+    changed = _Rebinding(door, [(name, parameters[name], new) for name, new in planes.items()])
+    return changed.nodes(nodes), changed.tree(result)
+
+
+def _check(door: str, name: str, old: Any, new: Any) -> None:
     """Refuse what cannot take the place of a builder's argument."""
     if not isinstance(old, np.ndarray):
         raise ValueError(refusal(door, name, f"{shown(old)}, which decided how the graph was built", "an array",
@@ -36,7 +48,7 @@ def check_parameter(door: str, name: str, old: Any, new: Any) -> None:
                                     "convert it, or call the builder again"))
 
 
-class Rebinding:
+class _Rebinding:
     """Arrays, by the name of the parameter, and those that take their place."""
 
     def __init__(self, door: str, swaps: Iterable[tuple[str, Array, Array]]) -> None:

@@ -28,10 +28,12 @@ from eagle.nodes import (
 from eagle.plan import BoundPlan
 from eagle.sidecar import refuse_derived
 
-__all__ = ["BRANCHES", "Branches", "CONDITIONALS", "Conditional", "GROUP", "LAUNCH", "Launch", "REPEAT_WHILE",
-           "SEQUENCE", "SKIPPABLE", "WAIT", "Wait", "arms_of", "as_node", "group", "has_waits", "launch", "leaves"]
+__all__ = ["BRANCHES", "Branches", "CONDITIONALS", "Conditional", "DEVICE", "GROUP", "HOST", "LAUNCH", "Launch",
+           "REPEAT_WHILE", "SEQUENCE", "SKIPPABLE", "WAIT", "Wait", "arms_of", "as_node", "group", "has_waits",
+           "launch", "leaves"]
 
 GROUP, SEQUENCE, LAUNCH, SKIPPABLE, REPEAT_WHILE = "group", "sequence", "launch", "skippable", "repeat_while"
+HOST, DEVICE = "cpu", "gpu"  #: what a graph and a context say of where they run
 CONDITIONALS = (SKIPPABLE, REPEAT_WHILE)
 BRANCHES, WAIT = "branches", "wait"
 
@@ -84,11 +86,18 @@ class Wait:
 
 def launch(door: str, bound: BoundPlan, name: str | None, grad: bool = True) -> Node:
     """A node that runs a bound plan. Raises ValueError for a derivative and for planes that a launch copies."""
+    check_name(door, name)
     refuse_derived(bound.plan.signature.stages[0].plugin, door=door)
-    if copies := sorted(bound.arguments.copies):
+    arguments = bound.arguments
+    if copies := sorted(arguments.copies):
         raise ValueError(refusal(door, f"bound, planes {copies}", "arrays that each launch would copy",
-                                 "contiguous arrays, with a row for each component", "pass numpy.ascontiguousarray() of "
-                                 "them, samples last: a graph works on the very arrays"))
+                                 "contiguous arrays, with a row for each component", "pass numpy.ascontiguousarray() "
+                                 "of them, samples last: a graph works on the very arrays"))
+    for plane, slot in arguments.slots.items():
+        if slot.is_array and plane in arguments.given and plane not in arguments.memory:
+            raise ValueError(refusal(door, f"bound, plane {plane!r}", "an array that bind() copied",
+                                     f"one of {slot.dtype}, contiguous", "convert it first: a graph works on the very "
+                                     "arrays"))
     return Node(LAUNCH, Launch(bound), name, grad)
 
 
@@ -108,9 +117,10 @@ def as_node(door: str, argument: str, part: Any, name: str | None = None) -> Nod
     if isinstance(part, list | tuple):
         return Node(SEQUENCE, tuple(_parts(door, argument, part)), name)
     if callable(part):
-        return opaque(part, name=name)
-    raise TypeError(refusal(door, argument, f"{shown(part)}, a {type(part).__name__}", "a Node, a BoundPlan, a skippable "
-                            "or repeat_while, or a list of them", "wrap your own code in eagle.opaque"))
+        known = getattr(part, "as_node", None)  # of the body of a runner's loop
+        return opaque(part, name=name) if known is None else as_node(door, argument, known(), name)
+    raise TypeError(refusal(door, argument, f"{shown(part)}, a {type(part).__name__}", "a Node, a BoundPlan, a "
+                            "skippable or repeat_while, or a list of them", "wrap your own code in eagle.opaque"))
 
 
 def _parts(door: str, argument: str, step: Any) -> Iterator[Node]:
@@ -125,13 +135,16 @@ def _parts(door: str, argument: str, step: Any) -> Iterator[Node]:
 
 def group(door: str, branches: Any, names: Any) -> Node:
     """A node whose branches may run at the same time."""
-    if not isinstance(branches, list | tuple) or len(branches) < 2:
-        found = f"{len(branches)} of them" if isinstance(branches, list | tuple) else shown(branches)
-        raise ValueError(refusal(door, "branches", found, "a list of two or more", "add a single one by add_node"))
-    if names is not None and (not isinstance(names, list | tuple) or len(names) != len(branches)):
-        found = f"{len(names)} of them" if isinstance(names, list | tuple) else shown(names)
-        raise ValueError(refusal(door, "names", found, f"{len(branches)}, one for each branch", "name each branch, or "
-                                 "leave names= out"))
+    for argument, value in (("branches", branches), ("names", names)):
+        if not isinstance(value, list | tuple) and (value is not None or argument == "branches"):
+            raise TypeError(refusal(door, argument, f"{shown(value)}, a {type(value).__name__}", "a list or tuple",
+                                    "pass a list, one item for each branch"))
+    if len(branches) < 2:
+        raise ValueError(refusal(door, "branches", f"{len(branches)} of them", "two or more",
+                                 "add a single one by add_node"))
+    if names is not None and len(names) != len(branches):
+        raise ValueError(refusal(door, "names", f"{len(names)} of them", f"{len(branches)}, one for each branch",
+                                 "name each branch, or leave names= out"))
     made = []
     for i, branch in enumerate(branches):
         name = None if names is None else names[i]

@@ -6,6 +6,7 @@ A room that brings a kind of node registers how nodes of it behave; nothing else
 
 from eagle.nodes.conditionals import RepeatWhile, SkipGuard, Skippable, repeat_while, skippable
 from eagle.nodes.node import (
+    BUILT_IN,
     READ,
     WRITTEN,
     Node,
@@ -20,6 +21,6 @@ from eagle.nodes.own_code import child, opaque
 from eagle.nodes.recording import Recorder, record_with, recorder
 from eagle.nodes.reduction import reduce
 
-__all__ = ["Node", "NodeKind", "Plane", "READ", "Recorder", "RepeatWhile", "SkipGuard", "Skippable", "WRITTEN",
-           "check_name", "child", "get_node_kind", "opaque", "record_with", "recorder", "reduce", "register_built_in",
-           "register_node_kind", "repeat_while", "skippable"]
+__all__ = ["BUILT_IN", "Node", "NodeKind", "Plane", "READ", "Recorder", "RepeatWhile", "SkipGuard", "Skippable",
+           "WRITTEN", "check_name", "child", "get_node_kind", "opaque", "record_with", "recorder", "reduce",
+           "register_built_in", "register_node_kind", "repeat_while", "skippable"]

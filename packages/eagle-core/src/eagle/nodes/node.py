@@ -82,12 +82,12 @@ class Node:
     @property
     def reads(self) -> tuple[Plane, ...]:
         """The planes it reads."""
-        return get_node_kind(self.kind).reads(self)
+        return tuple(map(Plane._make, get_node_kind(self.kind).reads(self)))
 
     @property
     def writes(self) -> tuple[Plane, ...]:
         """The planes it writes."""
-        return get_node_kind(self.kind).writes(self)
+        return tuple(map(Plane._make, get_node_kind(self.kind).writes(self)))
 
     def __call__(self) -> None:
         """Do the work once."""
@@ -98,9 +98,9 @@ class Node:
 
     def __repr__(self) -> str:
         text = f"Node {self.kind}" if self.name is None else f"Node {self.kind} {self.name!r}"
-        if (behaviour := _kinds.get(self.kind)) is None:
+        if self.kind not in _kinds:
             return f"<{text}>"
-        planes = (("reads", behaviour.reads(self)), ("writes", behaviour.writes(self)))
+        planes = (("reads", self.reads), ("writes", self.writes))
         return f"<{text}: {', '.join(f'{verb} {_shown(some)}' for verb, some in planes)}>"
 
 

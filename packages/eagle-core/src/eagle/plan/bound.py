@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from eagle import _core
+from eagle import _core, counters
 from eagle.backends.choosing import HOST_MEMORY
 from eagle.errors import ArgumentError, BufferRefused, LayoutError, refusal, shown
 from eagle.exec import Partition
@@ -46,6 +46,7 @@ class BoundPlan(_core.Launches):
         self._pattern: Mapping[str, tuple[bool, ...]] = {}
         self._n: int | None = None
         self._adopt(door, given, layout, known)
+        counters.add("binds")
 
     def _adopt(self, door: str, given: dict[str, Any], layout: str | None, known: Collection[str] = ()) -> None:
         """Check every plane, then replace the packed block as a whole; `known` are those that stay."""
@@ -167,6 +168,7 @@ class BoundPlan(_core.Launches):
                 raise ArgumentError(refusal(door, f"argument {name!r}", "a name that is not bound",
                                             f"one of {list(self.names)}", "bind again to add one"))
         self._adopt(door, self._given | changed, layout or self._layout, self._planes.keys() - changed.keys())
+        counters.add("rebinds")
         return self
 
     def over(self, door: str, changed: Mapping[str, Any], cleared: Collection[str] | None = None) -> BoundPlan:

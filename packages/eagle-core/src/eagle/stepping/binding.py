@@ -159,8 +159,7 @@ def _foreign(value: Any) -> Adapter | None:
 
 
 def _own_copy(door: str, slot: Slot, value: Any) -> Array:
-    plain = value.detach() if hasattr(value, "detach") else value
-    return np.array(np.asarray(view_for(door, slot.what, plain)), copy=True, order="C")
+    return np.array(np.asarray(view_for(door, slot.what, value)), copy=True, order="C")
 
 
 def _union(model: Model) -> dict[str, Slot]:

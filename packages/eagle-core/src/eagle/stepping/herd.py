@@ -76,10 +76,14 @@ class Herd:
 def make_herd(door: str, model: Model, binding: Binding, theta: float | None, every: int | None) -> Herd:
     """The active set of a step over its planes. With `theta` it moves the samples of kernels whose results do not
     depend on where a sample is; a node sees them move, so it may have no planes of its own: ValueError, as for planes
-    that another set moves."""
+    that another set moves, and for samples in groups."""
+    group = max(lane_group(kernel.host) for kernel in model.kernels)
+    if theta is not None and group > 1:
+        raise ValueError(refusal(door, "reorder", str(theta), f"None: samples live and die in groups of {group}",
+                                 "leave it out, or build the kernel without group="))
     if theta is not None and model.has_nodes:
         _refuse_planes_of_nodes(door, model, binding)
-    active = ActiveSet(binding.mask, reorder=theta, group=max(lane_group(kernel.host) for kernel in model.kernels))
+    active = ActiveSet(binding.mask, reorder=theta, group=group)
     moves = theta is not None and all(reach(kernel.signature) is Reach.MOVABLE for kernel in model.kernels)
     instead, copies = dict(active.planes()), []
     if moves:

@@ -60,8 +60,8 @@ def reach(signature: Signature) -> Reach:
     access = getattr(plugin, "exec_access", None)
     if (access not in ("sample_local", "cross_sample_read") or getattr(plugin, "exec_op", None)
             or getattr(plugin, "box", None) or stage.cells or signature.keyed
-            or any(slot.use not in _LOCAL for slot in stage.slots)):
-        return Reach.BATCH
+            or any(slot.use not in _LOCAL or slot.use is Use.MAP and _group(plugin) != 1 for slot in stage.slots)):
+        return Reach.BATCH  # of a map of groups, whoever launches a range would have to cut it at groups
     walk = _walk(plugin)
     nodes = tuple(nodes_of(walk.order)) if walk is not None else ()
     moves = all(map(_is_anywhere, nodes)) if nodes else _is_proven(getattr(plugin, "origin", None))

@@ -14,7 +14,7 @@ import numpy as np
 
 from eagle import _core
 from eagle.errors import refusal, shown
-from eagle.nodes import RepeatWhile, SkipGuard
+from eagle.nodes import Node, RepeatWhile, SkipGuard, opaque
 from eagle.plan import AutoPlan, BoundPlan, Plan
 from eagle.stepping.active_set import ActiveSet
 from eagle.stepping.binding import bind_step
@@ -75,7 +75,7 @@ class Runner:
         self._ran: tuple[int, bool, int, int, int, Verdict | None] = (0, True, 0, 0, 0, None)
         self._entered: int | None = None  # the thread that is about to step, in its turn
         all_done = SkipGuard(self._counter, 0, np.array([binding.n], np.uint32), 0)
-        self._loop = RepeatWhile(partial(_step, weakref.ref(self)), all_done, 1)
+        self._loop = RepeatWhile(Stepping(self), all_done, 1)
 
     # ---- what it is --------------------------------------------------------------------------------------------------
 
@@ -106,12 +106,11 @@ class Runner:
         which keeps the set."""
         if not self._model.compacting:
             return None
-        with self._turns("active"):
-            herd = self._keep_herd()
-            if self._stale:
-                herd.active.rebuild()
+        if self._stale:
+            with self._turns("active"):
+                self._keep_herd().active.rebuild()
                 self._stale = False
-            return herd.active
+        return self._keep_herd().active
 
     @property
     def steps_per_launch(self) -> int | str:
@@ -260,6 +259,25 @@ class Runner:
             self._begin("Runner.loop")
             self._step_all()
 
+    def _touched(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The arrays that a run reads and those it writes, by name."""
+        binding = self._binding
+        reads: dict[str, Any] = {}
+        writes: dict[str, Any] = {"finished": self._counter}
+        for bound in binding.bounds:
+            for name, slot in bound.arguments.slots.items():
+                array = bound.arguments.packed.get(name)
+                if not slot.is_array or not isinstance(array, np.ndarray):
+                    continue
+                array = next((plane for copy, plane, _ in binding.copies if np.may_share_memory(copy, array)), array)
+                reads[name] = array
+                if slot.writes:
+                    writes[name] = array
+        for node in (item for item in self._model.items if isinstance(item, Node)):
+            reads |= {f"{node.label}.{plane.name}": plane.array for plane in node.reads}
+            writes |= {f"{node.label}.{plane.name}": plane.array for plane in node.writes}
+        return reads, writes
+
     def _step_all(self) -> None:
         """One call of the engine."""
         progress = None if self._progress is None else self._told
@@ -319,9 +337,27 @@ class Runner:
 # A runner is held by nobody that it holds, so that planes which its active set owns are free once it is gone.
 
 
-def _step(runner: weakref.ref[Runner]) -> None:
-    if (found := runner()) is not None:
-        found._step()
+class Stepping:
+    """The body of a runner's loop."""
+
+    __slots__ = ("_runner",)
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = weakref.ref(runner)
+
+    def __call__(self) -> None:
+        if (found := self._runner()) is not None:
+            found._step()
+
+    def as_node(self) -> Node:
+        """The same as a node, which says what it touches and holds the runner."""
+        runner = self._runner()
+        if runner is None:
+            raise ValueError(refusal("Runner.loop", "the runner", "one that is gone",
+                                     "one that lives as long as its loop",
+                                     "keep a reference to it"))
+        reads, writes = runner._touched()
+        return opaque(runner._step, reads=reads, writes=writes, name="run")
 
 
 def _over_herd(runner: weakref.ref[Runner]) -> tuple[Herd, tuple[_core.Bound, ...]]:

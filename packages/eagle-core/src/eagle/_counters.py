@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The former name of :mod:`eagle.counters`."""
+
+from eagle.counters import snapshot
+
+__all__ = ["snapshot"]
