@@ -1,6 +1,7 @@
 // run and the call form.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <cstddef>
 
 #include "calls.h"
@@ -12,6 +13,9 @@ namespace eagle::core {
 namespace {
 
 PyObject *str_run, *str_call, *str_returned;
+
+/// How many threads record calls instead of running them: then each call asks _call() whether its own does.
+std::atomic<int> recorders{0};
 
 /// The slot positions of one call site, found by the identity of its keyword tuple.
 struct Site {
@@ -104,6 +108,8 @@ PyObject* runs_run(PyObject* self, PyObject* const* args, Py_ssize_t given, PyOb
 PyObject* calls_call(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* names) {
     return guarded([&]() -> PyObject* {
         const Py_ssize_t given = PyVectorcall_NARGS(flagged);
+        if (recorders.load(std::memory_order_relaxed)) [[unlikely]]
+            return careful(self, str_call, args, given, names);
         PyObject* result = run_exact(reinterpret_cast<RunsObject*>(self), args, given, names, Door::Call);
         if (result || PyErr_Occurred()) return result;
         return careful(self, str_call, args, given, names);
@@ -257,8 +263,17 @@ PyObject* keep_call(PyObject*, PyObject* cls) {
     return Py_NewRef(cls);
 }
 
+/// ask_records(change): so many more, or fewer, record.
+PyObject* ask_records(PyObject*, PyObject* change) {
+    const long by = PyLong_AsLong(change);
+    if (by == -1 && PyErr_Occurred()) return nullptr;
+    recorders.fetch_add(static_cast<int>(by), std::memory_order_relaxed);
+    Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
     {"keep_call", keep_call, METH_O, nullptr},
+    {"ask_records", ask_records, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

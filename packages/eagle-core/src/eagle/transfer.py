@@ -19,9 +19,9 @@ from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, BufferRefused, LayoutError, refusal, shown
 from eagle.interop.buffer import BufferView, Requirements, view_for
 from eagle.interop.frameworks import is_followed
-from eagle.nodes import READ, WRITTEN, Node, NodeKind, Plane, check_name, register_built_in
+from eagle.nodes import READ, WRITTEN, Node, NodeKind, Plane, check_name, recorder, register_built_in
 
-__all__ = ["copy", "pinned"]
+__all__ = ["copy", "copy_node", "pinned"]
 
 COPY = "eagle.copy"
 PINNED = "eagle.pinned"
@@ -30,7 +30,7 @@ CONTIGUOUS, WRITABLE = Requirements(contiguous=True), Requirements(writable=True
 MOST_BYTES = 2**63 - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Copy:
     """What a node of kind copy knows: its two arrays, as they were when it was made, and what moves the bytes."""
 
@@ -40,14 +40,30 @@ class Copy:
     target: BufferView
     move: Callable[[], object]
 
+    def is_apart(self) -> bool:
+        """Whether it moves bytes within host memory, between ranges that share none."""
+        size, a, b = self.source.nbytes, self.source.ptr, self.target.ptr
+        return size > 0 and abs(a - b) >= size and _on_host(self.source) and _on_host(self.target)
 
-def copy(src: Any, *, into: Any, name: str | None = None) -> Node:
+
+def copy(src: Any, *, into: Any, name: str | None = None) -> Any:
     """A node that copies `src` to `into` each time it is called: arrays of any library, on the host or on devices.
 
     Both are contiguous, of one shape and dtype. Ranges that overlap behave as in an assignment of NumPy; an array into
     itself does nothing. A call returns when the elements are there. Raises TypeError for what is no array, ValueError
     for arrays that do not fit and for an `into` that may not be written, BackendUnavailable where no backend can.
+
+    Inside a builder the copy is a node of its graph, and `into` is returned.
     """
+    node = copy_node(src, into, name)
+    if (recording := recorder()) is None:
+        return node
+    recording.add(node)
+    return into
+
+
+def copy_node(src: Any, into: Any, name: str | None = None) -> Node:
+    """The node that :func:`copy` makes."""
     check_name(COPY, name)
     source, target = view_for(COPY, "src", src), view_for(COPY, "into", into)
     for side, view in (("src", source), ("into", target)):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from eagle.errors import refusal, shown
-from eagle.graph.tree import CONDITIONALS, GROUP, LAUNCH, SEQUENCE, Launch, arms_of
+from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, LAUNCH, SEQUENCE, Launch, arms_of
 from eagle.nodes import Node
 from eagle.plan import BoundPlan
 from eagle.plan.deploy import deploy_kernels
@@ -77,8 +77,8 @@ def _lowered(door: str, node: Node, policies: Mapping[str, str]) -> Node:
     deployed = deploy_kernels(door, [other], getattr(plan.plugin, "scalar_type", None), None, cache_dir, cut)[0]
     planes = arguments.again() | arguments.made | {name: arguments.packed[name] for name in arguments.broadcast}
     taken = {slot.name for slot in deployed.host.signature.arguments} | arguments.extents.keys()
-    return replace(node, payload=Launch(deployed.bind_by_name(
-        door, (), None, None, {name: plane for name, plane in planes.items() if name in taken})))
+    made = deployed.bind_by_name(door, (), None, None, {name: plane for name, plane in planes.items() if name in taken})
+    return replace(node, payload=Launch(made.over(door, {}, bound.cleared) if bound.cleared else made))
 
 
 def _launches(nodes: Sequence[Node]) -> Iterator[Node]:
@@ -96,6 +96,9 @@ def _replaced(node: Node, made: Mapping[int, Node]) -> Node:
         return replace(node, payload=replace(node.payload, body=body))
     if node.kind == GROUP:
         return replace(node, payload=tuple(tuple(_replaced(one, made) for one in arm) for arm in node.payload))
+    if node.kind == BRANCHES:
+        arms = tuple(tuple(_replaced(one, made) for one in arm) for arm in node.payload.arms)
+        return replace(node, payload=replace(node.payload, arms=arms))
     if node.kind == SEQUENCE:
         return replace(node, payload=tuple(_replaced(one, made) for one in node.payload))
     return made.get(id(node), node)

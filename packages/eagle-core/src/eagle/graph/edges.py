@@ -11,7 +11,7 @@ import numpy as np
 
 from eagle import _core
 from eagle.errors import refusal
-from eagle.graph.tree import GROUP, arms_of, leaves
+from eagle.graph.tree import GROUP, WAIT, arms_of, has_waits, leaves
 from eagle.interop.buffer import view_for
 from eagle.nodes import Node, Plane
 
@@ -43,7 +43,7 @@ Row = tuple[str, int, int, list[int], list[int], int, int]
 
 def derive(door: str, nodes: Sequence[Node]) -> _core.Edges:
     """The edges of what `nodes` hold; those within a group are found as well, where its members are of one branch."""
-    return _core.derive_edges(_rows(door, list(leaves(nodes))), _groups(nodes))
+    return _core.derive_edges(_rows(door, list(leaves(nodes))), _groups(nodes, waits=False))
 
 
 def edges_of(derived: _core.Edges) -> tuple[Edge, ...]:
@@ -56,7 +56,10 @@ def refuse_races(door: str, nodes: Sequence[Node]) -> None:
     flat = list(leaves(nodes))
     groups = _groups(nodes)
     if groups:
+        ordered = _ordered(flat, groups)
         for first, second, plane, other, kind in _core.sibling_conflicts(_rows(door, flat), groups):
+            if any(first <= writer and wait <= second and second in branch for writer, wait, branch in ordered):
+                continue
             raise ValueError(refusal(
                 door, f"nodes {first} ({flat[first].label!r}) and {second} ({flat[second].label!r})",
                 f"branches of one group with {kind} on planes {plane!r} and {other!r}",
@@ -67,8 +70,16 @@ def refuse_races(door: str, nodes: Sequence[Node]) -> None:
             refuse_races(door, arm)
 
 
-def _groups(nodes: Sequence[Node], start: int = 0) -> list[list[list[int]]]:
-    """The branches of each group, as numbers of leaves counted from `start`."""
+def _ordered(flat: Sequence[Node], groups: list[list[list[int]]]) -> list[tuple[int, int, list[int]]]:
+    """(writer, wait, branch) of each wait: of the nodes of that branch, the later ones come behind the writer."""
+    numbers = {id(node): number for number, node in enumerate(flat)}
+    return [(numbers[id(node.payload.writer)], number, branch) for number, node in enumerate(flat) if node.kind == WAIT
+            for branches in groups for branch in branches if number in branch]
+
+
+def _groups(nodes: Sequence[Node], start: int = 0, *, waits: bool = True) -> list[list[list[int]]]:
+    """The branches of each group, as numbers of leaves counted from `start`; `waits`: also of those whose branches wait
+    for one another, which have edges."""
     groups = []
     for node in nodes:
         count = sum(1 for _ in leaves([node]))
@@ -77,9 +88,9 @@ def _groups(nodes: Sequence[Node], start: int = 0) -> list[list[list[int]]]:
             for arm in arms:
                 size = sum(1 for _ in leaves(arm))
                 branches.append(list(range(first, first + size)))
-                groups += _groups(arm, first)
+                groups += _groups(arm, first, waits=waits)
                 first += size
-            if node.kind == GROUP:
+            if node.kind == GROUP and (waits or not has_waits(node)):
                 groups.append(branches)
         start += count
     return groups

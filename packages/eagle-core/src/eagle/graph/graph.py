@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, SupportsIndex
 
 import numpy as np
@@ -14,14 +15,18 @@ from eagle import _core, backends, counters
 from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, BufferRefused, busy, refusal, shown
 from eagle.graph import pictures
+from eagle.graph.builder import decorated
 from eagle.graph.dispatch import dispatched
 from eagle.graph.edges import Edge, derive, edges_of, refuse_races
+from eagle.graph.forks import Parallel
 from eagle.graph.looks import picture_of
 from eagle.graph.lowering import Fusion, Place, Touched, places_of, program_of, schedule_of, touched_by
 from eagle.graph.profile import Profile, profile_of, units
+from eagle.graph.rebinding import rebound
+from eagle.graph.recorder import GraphRecorder
 from eagle.graph.tree import CONDITIONALS, DEVICE, HOST, arms_of, as_node, group, launch, leaves
 from eagle.interop.buffer import view_for
-from eagle.nodes import Node, RepeatWhile, Skippable, get_node_kind
+from eagle.nodes import Node, RepeatWhile, Skippable, get_node_kind, recorder
 from eagle.plan import BoundPlan
 
 if TYPE_CHECKING:
@@ -61,6 +66,23 @@ class Graph(_core.Replays):
         self._dispatch: dict[str, dict[str, str]] = {}
         self._places: tuple[Place, ...] = ()
         self._result: Any = None
+        self._recording: GraphRecorder | None = None  # while a builder records
+        self._parameters: Mapping[str, Any] = {}  # of the builder that made it
+        if isinstance(recording := recorder(), GraphRecorder):
+            if recording.graph is not None:
+                raise RuntimeError(refusal(DOOR, "a second graph", f"two in {recording.door}", "one for each builder",
+                                           "use a block for what several share"))
+            recording.graph, self._recording, self._nodes = self, recording, recording.scopes[0]
+
+    @classmethod
+    def builder(cls, function: Callable[..., Any], /) -> Callable[..., Any]:
+        """A decorator: the function runs once at each call, its calls of kernels become nodes of the graph it makes and
+        returns, and so does control flow on cells, which are arrays of one numpy.uint32. The graph comes back built.
+
+        A function whose first parameter is annotated eagle.Graph is a block: it adds to the graph, or to the branch,
+        that it is given. Raises TypeError for another annotation of what it returns and for a parameter named buffer.
+        """
+        return decorated(cls, function)
 
     # ---- what it is made of ------------------------------------------------------------------------------------------
 
@@ -109,8 +131,50 @@ class Graph(_core.Replays):
         for leaf in _every([node]):
             get_node_kind(leaf.kind)
         self._claim(door, [node])
-        self._nodes.append(node)
+        if self._recording is not None:
+            self._recording.add(node)
+        else:
+            self._nodes.append(node)
         return self
+
+    # ---- within a builder --------------------------------------------------------------------------------------------
+
+    @property
+    def recording(self) -> GraphRecorder | None:
+        """What a builder records this graph with; None outside of it."""
+        return self._recording
+
+    @contextmanager
+    def record_block(self, door: str) -> Iterator[GraphRecorder]:
+        """While it is open, a block adds to this graph, which must not be built."""
+        self._open(door)
+        self._recording = GraphRecorder(door, self._nodes, self)
+        try:
+            yield self._recording
+        finally:
+            self._recording = None
+        self._claim(door, self._nodes)
+
+    def finish_recording(self, parameters: Mapping[str, Any]) -> Self:
+        """The end of a builder, whose arguments were `parameters`."""
+        self._recording, self._parameters = None, parameters
+        self._claim(f"{DOOR}.builder", self._nodes)
+        return self.build()
+
+    def parallel(self) -> Parallel:
+        """Within a builder, a fork: ``with g.parallel() as p: with p.branch() as b:``. RuntimeError elsewhere."""
+        return Parallel(self._recorded("parallel"), None)
+
+    def wait(self, *planes: Any) -> NoReturn:
+        """Refused: a branch waits, ``b.wait(plane)``."""
+        raise RuntimeError(refusal(f"{DOOR}.wait", "this graph", "a wait outside a branch", "one of a branch's handle",
+                                   "write b.wait(plane) within `with p.branch() as b:`"))
+
+    def _recorded(self, method: str) -> GraphRecorder:
+        if self._recording is None:
+            raise RuntimeError(refusal(f"{DOOR}.{method}", "this graph", "one that no builder records",
+                                       "the graph of a builder, within it", "use add_group, or Graph.builder"))
+        return self._recording
 
     def _claim(self, door: str, nodes: Iterable[Node]) -> None:
         """A conditional keeps cells of its own: it belongs to one graph."""
@@ -246,6 +310,9 @@ class Graph(_core.Replays):
             self._busy("build")
         try:
             self._open(door)
+            if self._recording is not None:
+                raise RuntimeError(refusal(door, "this graph", "one that a builder records", "one that is finished",
+                                           "return it: a builder's graph comes back built"))
             if not self._nodes:
                 raise ValueError(refusal(door, "nodes", "none", "one or more", "add some first"))
             if record or self._options["record"]:
@@ -260,14 +327,40 @@ class Graph(_core.Replays):
             if not seam.has("launcher_launch"):
                 raise BackendUnavailable(refusal(door, "backend", f"{kind!r}, which records nothing",
                                                  "one with the groups capturer and launcher", "upgrade it"))
-            fusion, places = Fusion(self._fuse), places_of(touched)
-            _refuse_read_only(door, places)
-            program = program_of(door, seam, nodes, fusion, places)
-            stages = tuple(_stages(nodes, fusion))
-            self._set(program)
-            self._nodes, self._places, self._stages, self._dispatch = nodes, places, stages, chosen
-            self._backend = HOST
+            self._lower(door, seam, nodes, touched)
+            self._dispatch, self._backend = chosen, HOST
             counters.add("graph_builds")
+            return self
+        finally:
+            self._leave()
+
+    def _lower(self, door: str, seam: _core.Backend, nodes: Sequence[Node], touched: Sequence[Touched]) -> None:
+        """Record nodes, which then are the graph's."""
+        fusion, places = Fusion(self._fuse), places_of(touched)
+        _refuse_read_only(door, places)
+        program = program_of(door, seam, nodes, fusion, places)
+        stages = tuple(_stages(nodes, fusion))
+        self._set(program)
+        self._nodes, self._places, self._stages = list(nodes), places, stages
+
+    def bind(self, **planes: Any) -> Self:
+        """Other arrays for arguments of the builder that made this graph, of the same shapes and dtypes. Returns this
+        graph; nothing changes where one is refused.
+
+        Raises ValueError for names that are no arguments, for arguments that were values of Python, for arrays that do
+        not fit and for those that own code touches; TypeError for what is no array.
+        """
+        door = f"{DOOR}.bind"
+        self._built(door)
+        if not self._enter():
+            self._busy("bind")
+        try:
+            nodes, result = rebound(door, self._nodes, self._result, self._parameters, planes)
+            refuse_races(door, nodes)
+            self._claim(door, nodes)
+            self._lower(door, backends.host(), nodes, touched_by(nodes))
+            self._result, self._parameters = result, {**self._parameters, **planes}
+            counters.add("rebinds")
             return self
         finally:
             self._leave()

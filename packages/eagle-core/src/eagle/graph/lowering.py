@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eagle import _core, counters, exec
-from eagle.graph.tree import CONDITIONALS, GROUP, HOST, LAUNCH, SEQUENCE, arms_of, leaves
+from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, HOST, LAUNCH, SEQUENCE, WAIT, arms_of, has_waits, leaves
 from eagle.interop.buffer import view_for
-from eagle.nodes import BUILT_IN, Node, Plane, RepeatWhile, get_node_kind
+from eagle.nodes import BUILT_IN, Node, Plane, RepeatWhile, SkipGuard, get_node_kind
 from eagle.plan import BoundPlan
 from eagle.plan.signature import Use
 from eagle.stepping.relocation import Reach, reach
@@ -21,7 +21,8 @@ from eagle.stepping.relocation import Reach, reach
 __all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "Touched", "places_of", "program_of",
            "schedule_of", "touched_by"]
 
-IF, WHILE = 1, 3  # kinds of conditionals of the seam
+IF, IF_ELSE, WHILE = 1, 2, 3  # kinds of conditionals of the seam
+ON_HOST = 3  # direction of a copy of the seam
 WHOLE = 2**32 - 1  # no piece of a launch is smaller: it runs on one thread
 #: A group of branches over at most so many samples runs a branch on a thread each.
 BRANCH_TASKS_MAX_SAMPLES = 4096
@@ -62,6 +63,13 @@ def _steps(door: str, nodes: Sequence[Node], fusion: Fusion, ctx: Context) -> It
 def _step(door: str, node: Node, fusion: Fusion, ctx: Context) -> Iterator[Step]:
     if node.kind == SEQUENCE:
         yield from _steps(door, node.payload, fusion, ctx)
+    elif node.kind == WAIT:
+        return
+    elif node.kind == GROUP and has_waits(node):
+        for arm in arms_of(node):  # in order, a branch comes behind what it waits for
+            yield from _steps(door, arm, fusion, ctx)
+    elif node.kind == BRANCHES:
+        yield from _branches(door, node, fusion)
     elif node.kind == GROUP:
         yield "fork", tuple(tuple(_steps(door, arm, fusion, ctx)) for arm in arms_of(node))
     elif node.kind in CONDITIONALS:
@@ -71,6 +79,9 @@ def _step(door: str, node: Node, fusion: Fusion, ctx: Context) -> Iterator[Step]
 
 
 def _other(node: Node, ctx: Context) -> Iterator[Step]:
+    if node.kind == "copy" and (made := node.payload).is_apart():
+        yield "copy", made.target.ptr, made.source.ptr, made.source.nbytes, ON_HOST
+        return
     behaviour = get_node_kind(node.kind)
     entry = None if behaviour.native_entry is None else behaviour.native_entry(node, ctx)
     if entry is not None:
@@ -82,16 +93,36 @@ def _other(node: Node, ctx: Context) -> Iterator[Step]:
 
 def _conditional(door: str, node: Node, fusion: Fusion) -> Step:
     made = node.payload.made_of
-    guard = made.guard
-    count = baseline = limit = brk = counter = cap = negate = 0
-    if guard is not None:
-        count, negate = _cell(door, guard.count_arr, guard.count_idx), int(guard.negate)
-        baseline = 0 if guard.baseline_arr is None else _cell(door, guard.baseline_arr, guard.baseline_idx)
+    limit = brk = counter = cap = 0
+    count, baseline, negate = _guard(door, made.guard)
     if isinstance(made, RepeatWhile):
         cap, counter = made.cap, _cell(door, made.counter, 0)
         limit, brk = (0 if cells is None else _cell(door, cells, 0) for cells in (made.limit, made.brk))
     body = tuple(_steps(door, node.payload.body, fusion, Context(HOST, True)))
     return ("conditional", WHILE if counter else IF, (body,), count, baseline, negate, counter, cap, limit, brk)
+
+
+def _branches(door: str, node: Node, fusion: Fusion) -> Iterator[Step]:
+    """A chain of IF_ELSE, each of which decides once, ahead of what it runs."""
+    chain: tuple[Step, ...] = ()
+    for guard, arm in zip(reversed(node.payload.guards), reversed(node.payload.arms), strict=True):
+        steps = tuple(_steps(door, arm, fusion, Context(HOST, True)))
+        if guard is None:
+            chain = steps
+        elif steps or chain:
+            count, baseline, negate = _guard(door, guard)
+            kind = IF_ELSE if steps and chain else IF
+            arms = tuple(part for part in (steps, chain) if part)
+            chain = (("conditional", kind, arms, count, baseline, negate ^ (not steps), 0, 0, 0, 0),)
+    yield from chain
+
+
+def _guard(door: str, guard: SkipGuard | None) -> tuple[int, int, int]:
+    """The cell, the baseline and whether it is negated; 0: none."""
+    if guard is None:
+        return 0, 0, 0
+    baseline = 0 if guard.baseline_arr is None else _cell(door, guard.baseline_arr, guard.baseline_idx)
+    return _cell(door, guard.count_arr, guard.count_idx), baseline, int(guard.negate)
 
 
 def _cell(door: str, cells: Any, index: int) -> int:
@@ -224,7 +255,8 @@ class Fusion:
             known = len(signature.stages) == 1 and reach(signature) >= Reach.LOCAL and all(
                 slot.use is Use.SAMPLES or not slot.writes for slot in signature.stages[0].slots)
             self._local[id(signature)] = known
-        return known and bound.plan.npartitions == 1 and bound.plan.partitions is None
+        whole = bound.plan.npartitions == 1 and bound.plan.partitions is None
+        return known and whole and not bound.cleared
 
 
 _Key = tuple[int, int, int, bool]  # address, bytes, width, whether it has a column a sample

@@ -28,12 +28,14 @@ from eagle.nodes import (
 from eagle.plan import BoundPlan
 from eagle.sidecar import refuse_derived
 
-__all__ = ["BRANCHES", "CONDITIONALS", "DEVICE", "HOST", "Launch", "arms_of", "as_node", "group", "launch", "leaves"]
+__all__ = ["BRANCHES", "Branches", "CONDITIONALS", "Conditional", "DEVICE", "GROUP", "HOST", "LAUNCH", "Launch",
+           "REPEAT_WHILE", "SEQUENCE", "SKIPPABLE", "WAIT", "Wait", "arms_of", "as_node", "group", "has_waits",
+           "launch", "leaves"]
 
 GROUP, SEQUENCE, LAUNCH, SKIPPABLE, REPEAT_WHILE = "group", "sequence", "launch", "skippable", "repeat_while"
 HOST, DEVICE = "cpu", "gpu"  #: what a graph and a context say of where they run
 CONDITIONALS = (SKIPPABLE, REPEAT_WHILE)
-BRANCHES = "branches"
+BRANCHES, WAIT = "branches", "wait"
 
 Arms = tuple[tuple[Node, ...], ...]
 
@@ -56,6 +58,30 @@ class Conditional:
 
     made_of: Skippable | RepeatWhile
     body: tuple[Node, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Branches:
+    """What a node of kind branches knows: the arms, each with the guard that must hold; the first that does runs. The
+    last may have None, which always holds."""
+
+    guards: tuple[SkipGuard | None, ...]
+    arms: Arms
+
+    def __call__(self) -> None:
+        for guard, arm in zip(self.guards, self.arms, strict=True):
+            if guard is None or guard.evaluate():
+                for node in arm:
+                    node()
+                return
+
+
+@dataclass(frozen=True, eq=False)
+class Wait:
+    """What a node of kind wait knows: the plane, and the node of an earlier branch that writes it."""
+
+    plane: Any
+    writer: Node
 
 
 def launch(door: str, bound: BoundPlan, name: str | None, grad: bool = True) -> Node:
@@ -138,6 +164,8 @@ def arms_of(node: Node) -> Arms:
         return node.payload  # type: ignore[no-any-return]
     if node.kind == SEQUENCE:
         return (node.payload,)
+    if node.kind == BRANCHES:
+        return node.payload.arms  # type: ignore[no-any-return]
     return (node.payload.body,) if node.kind in CONDITIONALS else ()
 
 
@@ -149,6 +177,11 @@ def leaves(nodes: Sequence[Node]) -> Iterator[Node]:
                 yield from leaves(arm)
         else:
             yield node
+
+
+def has_waits(group: Node) -> bool:
+    """Whether a branch of a group waits for another one."""
+    return any(leaf.kind == WAIT for arm in arms_of(group) for leaf in leaves(arm))
 
 
 # ---- kinds -----------------------------------------------------------------------------------------------------------
@@ -195,6 +228,14 @@ def _conditional_writes(node: Node) -> tuple[Plane, ...]:
     return (*_each(node, "writes"), *own)
 
 
+def _guards(node: Node) -> Iterator[Plane]:
+    for guard in node.payload.guards:
+        if guard is not None:
+            yield Plane("guard", guard.count_arr, READ)
+            if guard.baseline_arr is not None:
+                yield Plane("guard_baseline", guard.baseline_arr, READ)
+
+
 def _in_order(node: Node, ctx: object) -> Callable[[], object]:
     def run() -> None:
         for arm in arms_of(node):
@@ -210,6 +251,11 @@ register_built_in(NodeKind(LAUNCH, reads=partial(_launch_planes, written=False),
 for _kind in (GROUP, SEQUENCE):
     register_built_in(NodeKind(_kind, reads=partial(_each, what="reads"), writes=partial(_each, what="writes"),
                                lower_gpu=None, lower_cpu=_in_order))
+register_built_in(NodeKind(BRANCHES, reads=lambda node: (*_each(node, "reads"), *_guards(node)),
+                           writes=partial(_each, what="writes"), lower_gpu=None,
+                           lower_cpu=lambda node, ctx: node.payload))
+register_built_in(NodeKind(WAIT, reads=lambda node: (Plane("plane", node.payload.plane, READ),),
+                           writes=lambda node: (), lower_gpu=None, lower_cpu=lambda node, ctx: lambda: None))
 for _kind in CONDITIONALS:
     register_built_in(NodeKind(_kind, reads=_conditional_reads, writes=_conditional_writes, lower_gpu=None,
                                lower_cpu=lambda node, ctx: node.payload.made_of))

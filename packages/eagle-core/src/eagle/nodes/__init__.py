@@ -18,8 +18,9 @@ from eagle.nodes.node import (
     register_node_kind,
 )
 from eagle.nodes.own_code import child, opaque
+from eagle.nodes.recording import Recorder, record_with, recorder
 from eagle.nodes.reduction import reduce
 
-__all__ = ["BUILT_IN", "Node", "NodeKind", "Plane", "READ", "RepeatWhile", "SkipGuard", "Skippable", "WRITTEN",
-           "check_name", "child", "get_node_kind", "opaque", "reduce", "register_built_in", "register_node_kind",
-           "repeat_while", "skippable"]
+__all__ = ["BUILT_IN", "Node", "NodeKind", "Plane", "READ", "Recorder", "RepeatWhile", "SkipGuard", "Skippable",
+           "WRITTEN", "check_name", "child", "get_node_kind", "opaque", "record_with", "recorder", "reduce",
+           "register_built_in", "register_node_kind", "repeat_while", "skippable"]

@@ -13,6 +13,7 @@ import numpy as np
 from eagle.errors import BackendUnavailable, BufferRefused, refusal, shown
 from eagle.interop.streams import stream_handle
 from eagle.nodes.node import READ, WRITTEN, Node, NodeKind, Plane, check_grad, check_name, register_built_in
+from eagle.nodes.recording import recorder
 
 __all__ = ["Captured", "OwnCode", "child", "opaque"]
 
@@ -48,6 +49,8 @@ def opaque(fn: Callable[[], object], *, reads: Declared = (), writes: Declared =
     replayed. `stream=`, a handle or an object of some library, gives "opaque_stream": called each time, its device work
     on that stream. `eager=True` gives "opaque_host": called each time, with the device waited for before and after.
 
+    Inside a builder it is a node of the graph at once.
+
     Raises TypeError for what is no function, no array, no stream or no name; ValueError for `stream=` beside
     `eager=True`; BufferRefused for a read-only array in `writes`.
     """
@@ -62,8 +65,12 @@ def opaque(fn: Callable[[], object], *, reads: Declared = (), writes: Declared =
                                  "leave one of them out"))
     read, written = _declared(DOOR, reads, writes)
     if stream is not None:
-        return Node("opaque_stream", OwnCode(fn, read, written, stream_handle(DOOR, stream), stream), name, grad)
-    return Node("opaque_host" if eager else "opaque", OwnCode(fn, read, written), name, grad)
+        node = Node("opaque_stream", OwnCode(fn, read, written, stream_handle(DOOR, stream), stream), name, grad)
+    else:
+        node = Node("opaque_host" if eager else "opaque", OwnCode(fn, read, written), name, grad)
+    if (recording := recorder()) is not None:
+        recording.add(node)
+    return node
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ from eagle.plan.signature import ONE_VALUE, Box, Signature, Slot, Use
 
 __all__ = ["Arguments", "moved_while_checked", "settle"]
 
-_EACH = {"bind": "launch", "step": "run"}  # when a plane is copied
+_EACH = {"bind": "launch", "step": "run", "record": "launch"}  # when a plane is copied
 
 
 @dataclass(slots=True)
@@ -115,8 +115,9 @@ def settle(door: str, signature: Signature, given: Mapping[str, Any], layout: st
     """Check and convert the arguments of a call.
 
     `mode` is "run" or "call", which convert and allocate, or one of :data:`values.AS_GIVEN`, which take arrays as they
-    are: "bind", and "step", which makes the masks that are left out. `n` fixes the samples; `call` says what is given
-    in another shape than the caller's; of what is `known` nobody is warned. Raises as :meth:`Plan.run` says.
+    are: "bind"; "step", which makes the masks that are left out; "record", which makes what a call may leave out.
+    `n` fixes the samples; `call` says what is given in another shape than the caller's; of what is `known` nobody is
+    warned. Raises as :meth:`Plan.run` says.
     """
     own, made = (call.own, call.made) if call else ({}, {})
     check_layout(door, layout)

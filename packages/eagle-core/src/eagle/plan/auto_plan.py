@@ -12,6 +12,7 @@ from typing import Any
 from eagle import _core
 from eagle.errors import ArgumentError, refusal
 from eagle.exec import HostTeam
+from eagle.nodes import recorder
 from eagle.plan.bound import BoundPlan
 from eagle.plan.broadcast import Broadcast, Variants, read_broadcast
 from eagle.plan.plan import Plan, make_plan, results
@@ -179,10 +180,26 @@ class AutoPlan(_core.Calls):
 
     def _call(self, /, *args: Any, device: int | None = None, layout: str | None = None, **kw: Any) -> Any:
         door = f"{self._name}()"
+        if (recording := recorder()) is not None:
+            kw |= {name: value for name, value in (("device", device), ("layout", layout)) if value is not None}
+            return recording.call(self, args, kw)
         given = self.bind_args(args, kw)
         plan = self._select(door, given)
-        planes = self._planes(door, plan, device, layout, given, "call")
+        return self.answer(plan, self._planes(door, plan, device, layout, given, "call"))
+
+    def answer(self, plan: Plan, planes: dict[str, Any]) -> Any:
+        """What a call returns of all planes."""
         return results(plan.signature, planes) if self._tree is None else self.returned(planes)
+
+    @property
+    def returns(self) -> tuple[str, ...]:
+        """The outputs a call returns one by one, in order; () where it returns a dict."""
+        if self._tree is None:
+            outputs = [slot.name for slot in self.host.signature.arguments if slot.is_output]
+            return tuple(outputs) if len(outputs) == 1 else ()
+        tree = [self._tree] if isinstance(self._tree, str) else self._tree
+        flat = isinstance(tree, list | tuple) and all(isinstance(name, str) for name in tree)
+        return tuple(tree) if flat else ()
 
 
 _core.keep_call(AutoPlan)

@@ -36,10 +36,12 @@ class BoundPlan(_core.Launches):
     """
 
     def __init__(self, plan: Plan, door: str, given: dict[str, Any], layout: str | None,
-                 route: Route | None = None, mode: str = "bind", known: Collection[str] = ()) -> None:
+                 route: Route | None = None, mode: str = "bind", known: Collection[str] = (),
+                 cleared: Collection[str] = ()) -> None:
         self._plan = plan
+        self._cleared = frozenset(cleared)
         self._layout = layout
-        self._mode = mode  # "bind", or "step": masks may be left out
+        self._mode = mode  # that of settle
         self._route = route  # the plan for how the planes are given, and what it takes
         self._pattern: Mapping[str, tuple[bool, ...]] = {}
         self._n: int | None = None
@@ -60,7 +62,8 @@ class BoundPlan(_core.Launches):
         arguments = settle(door, plan.signature, packed, layout, self._mode, n, call, known)
         plan.check_samples(door, arguments.n)
         _check_active_set(door, plan, arguments)
-        bound = bind(door, plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or ())
+        bound = bind(door, plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or (),
+                     cleared=self._cleared)
         if (moved := bound.moved(False)) is not None:
             raise moved_while_checked(door, arguments.slots[moved])
         self._set(bound)
@@ -97,7 +100,8 @@ class BoundPlan(_core.Launches):
             return self._bound
         plan, arguments = self._plan, self._arguments
         arguments = replace(arguments, packed=arguments.packed | dict(instead or {}))
-        return bind(door, plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or (), False)
+        return bind(door, plan.signature, plan.kernels, arguments, plan.npartitions, plan.partitions or (), False,
+                    self._cleared)
 
     def refuse_moved(self, door: str, bound: _core.Bound) -> None:
         """Raise BufferRefused, for the door named `door`, where a plane is no longer what was packed in `bound`."""
@@ -166,6 +170,16 @@ class BoundPlan(_core.Launches):
         self._adopt(door, self._given | changed, layout or self._layout, self._planes.keys() - changed.keys())
         counters.add("rebinds")
         return self
+
+    def over(self, door: str, changed: Mapping[str, Any], cleared: Collection[str] | None = None) -> BoundPlan:
+        """Another bound plan, like this one but for some of the planes, and for the outputs that are cleared."""
+        return BoundPlan(self._plan, door, self._given | dict(changed), self._layout, self._route, self._mode,
+                         self._planes.keys() - changed.keys(), self._cleared if cleared is None else cleared)
+
+    @property
+    def cleared(self) -> frozenset[str]:
+        """The outputs that each launch begins with zeros in."""
+        return self._cleared
 
     def clear(self, *names: str) -> None:
         """Fill bound outputs or state with zeros. Raises ArgumentError for other names, and for none."""

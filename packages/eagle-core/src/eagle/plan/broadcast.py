@@ -90,8 +90,9 @@ def read_broadcast(door: str, signature: Signature, variants: Variants, given: M
                    n: int | None = None) -> Broadcast:
     """How a call gives the inputs of a kernel.
 
-    `mode` is "run", "call", "bind" or "step"; `n` fixes the samples. Raises LayoutError for an input that is neither
-    exact nor broadcast, and what :meth:`Plan.run` raises for names, extents and values.
+    `mode` is "run", "call", or one of those that take arrays as they are; `n` fixes the samples. Raises LayoutError
+    for an input that is neither exact nor broadcast, and what :meth:`Plan.run` raises for names, extents and
+    values.
     """
     slots = {slot.name: slot for slot in signature.arguments}
     soft = _broadcastable(slots, variants)

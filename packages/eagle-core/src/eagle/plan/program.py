@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -60,10 +60,12 @@ def _packed(slot: Slot, cell: Cell | None) -> tuple[Any, ...]:
 
 
 def bind(door: str, signature: Signature, kernels: Kernels, arguments: Arguments, npartitions: int,
-         partitions: Sequence[tuple[int, int, int]], copied: bool = True) -> _core.Bound:
-    """Pack every stage over the arguments and over buffers of its own; `copied`: launches copy sample-major planes."""
+         partitions: Sequence[tuple[int, int, int]], copied: bool = True, cleared: Collection[str] = ()) -> _core.Bound:
+    """Pack every stage over the arguments and over buffers of its own; `copied`: launches copy sample-major planes;
+    `cleared`: outputs that each launch begins with zeros in."""
     buffers = arguments.packed | _owned(signature, arguments)
     counted: set[str] = set()
+    begun: set[str] = set()
     for cell in signature.cells:
         result = np.zeros(cell.columns, signature.real) if cell.internal else buffers[cell.name]
         buffers[cell.name] = result
@@ -75,8 +77,9 @@ def bind(door: str, signature: Signature, kernels: Kernels, arguments: Arguments
                       else replace(slot, dtype=arguments.slots[slot.name].dtype) for slot in stage.slots)
         results = {cell.planes()[0]: buffers[cell.name] for cell in stage.cells}
         values = tuple(results.get(slot.name) if slot.use is Use.ROWS else buffers.get(slot.name) for slot in slots)
-        clears = tuple(buffers[name] for name in signature.keyed if name in {
-            slot.name for slot in stage.slots if slot.writes})
+        clears = tuple(buffers[slot.name] for slot in stage.slots if slot.writes and (
+            slot.name in signature.keyed or slot.name in cleared and slot.name not in begun))
+        begun.update(slot.name for slot in stage.slots)
         mixes = {slot.name: slot for slot in slots if slot.use is Use.MIX}
         if repeated := mixes.keys() & counted:  # a stage that takes the branches again does not count them again
             values = tuple(np.zeros(slot.width, slot.dtype) if slot.name in repeated else value

@@ -153,7 +153,9 @@ class Slot:
         return (*self.head, n)
 
     def omissible(self, door: str) -> bool:
-        """Whether `door` ("run", "call", "bind" or "step") may leave the slot out."""
+        """Whether `door` ("run", "call", "bind", "step" or "record") may leave the slot out; the last is a call."""
+        if door == "record":
+            door = "call"
         if self.use in _MADE or self.optional:
             return True
         if door == "step":

@@ -28,7 +28,7 @@ __all__ = ["AS_GIVEN", "NUMBER", "TO_HOST", "bound_plane", "check_names", "check
 TO_HOST = "copy them to the host first: t.cpu().numpy() of a torch tensor, cupy.asnumpy(a) of a CuPy array"
 
 NUMBER = int | float | np.generic
-AS_GIVEN = ("bind", "step")  # the doors that take arrays as they are
+AS_GIVEN = ("bind", "step", "record")  # the doors that take arrays as they are
 
 
 def check_names(door: str, signature: Signature, given: Mapping[str, Any], omissible: str) -> None:
