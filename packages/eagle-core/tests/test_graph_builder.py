@@ -300,7 +300,7 @@ def test_a_read_ahead_of_the_wait_races() -> None:
 def looped(x, c, k):
     g = eagle.Graph()
     y = shrink(x)
-    eagle.copy(x, into=(z := np.zeros(2)))
+    eagle.copy(x, into=(z := np.zeros(len(x))))
     with g.parallel() as p:
         with p.branch():
             z = add(z, y)
@@ -431,3 +431,43 @@ def test_only_the_thread_of_a_builder_records() -> None:
 
     assert f(plane()).node_labels() == ["shrink"]
     assert found == [([4, 1.5], 0)]
+
+
+def test_graphs_of_builders_are_drawn_and_timed() -> None:
+    @eagle.Graph.builder
+    def f(x, c):
+        g = eagle.Graph()
+        with g.parallel() as p:
+            with p.branch():
+                left = shrink(x)
+            with p.branch() as b:
+                b.wait(left)
+                right = add(x, left)
+        if c:
+            left = add(left, right)
+        elif not c:
+            for _ in range(3):
+                if c: break  # noqa: E701
+                right = shrink(right)
+        g.result = [left, right]
+        return g
+
+    g = f(plane(), cell())
+    assert [node.label for node in g.profile(3).nodes] == [
+        "left", "right", "branches > left#2", "branches > repeat_while > right#2"]
+    assert all(name in picture for name in ("left", "wait", "branches") for picture in (str(g), g.to_dot()))
+    assert g.schedule == ("work_share", "work_share")
+    assert [array.tolist() for array in g()] == [[16, 6], [12, 4.5]]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_any_number_of_threads_gives_the_same(threads: int) -> None:
+    before = eagle.num_threads()
+    try:
+        eagle.set_num_threads(threads)
+        g = eagle.Graph.builder(looped)(np.arange(50_000.0), cell(3), 2.0)
+        got = g()
+    finally:
+        eagle.set_num_threads(before)
+    wanted = expected(np.arange(50_000.0), 3, 2.0)
+    assert {name: got[name].tolist() for name in "yzw"} == {name: wanted[name] for name in "yzw"}

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from eagle.graph.lowering import Fusion
-from eagle.graph.tree import CONDITIONALS, LAUNCH, arms_of
+from eagle.graph.tree import BRANCHES, CONDITIONALS, LAUNCH, WAIT, arms_of
 from eagle.nodes import Node
 
 __all__ = ["Profile", "Timing", "profile_of", "units"]
@@ -63,10 +63,12 @@ def units(nodes: Sequence[Node], fusion: Fusion, within: str = "") -> Iterator[s
     for run in fusion.runs(nodes):
         for node in run:
             label = f"{within}{node.label}"
+            if node.kind == WAIT:
+                continue  # is an order, and no work
             if node.kind == LAUNCH or not arms_of(node):
                 yield label
             for arm in arms_of(node):
-                yield from units(arm, fusion, f"{label} > " if node.kind in CONDITIONALS else within)
+                yield from units(arm, fusion, f"{label} > " if node.kind in (BRANCHES, *CONDITIONALS) else within)
 
 
 def profile_of(nodes: Sequence[Node], fusion: Fusion, replays: Sequence[Sequence[float]]) -> Profile:
