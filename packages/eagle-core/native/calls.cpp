@@ -118,7 +118,8 @@ PyMethodDef functions[] = {
 
 bool register_calls(PyObject* module) {
     return _import_array() >= 0 && add_kernel_type(module) && add_runs(module) && add_launches(module) &&
-           add_steps(module) && add_programs(module) && add_checks(module) && PyModule_AddFunctions(module, functions) == 0;
+           add_steps(module) && add_programs(module) && add_checks(module) &&
+           PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace eagle::core
