@@ -61,7 +61,7 @@ struct Region {
     std::vector<int> meets;  // regions, itself among them
 };
 
-/// Planes grouped by where they are: a chain re-uses few regions however long it is.
+/// Planes grouped by where they are: a chain reuses few regions however long it is.
 class Regions {
 public:
     explicit Regions(const std::vector<PlaneRef>& planes) : of(planes.size()) {
