@@ -166,6 +166,7 @@ def test_the_lock_knows_the_older_sizes() -> None:
         "eagle_conditional_desc": (80, [48]),
         "eagle_compact_desc": (104, [72]),
         "eagle_reduce_desc": (96, [72]),
+        "eagle_step_report": (40, [32]),
     }
 
 
