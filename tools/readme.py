@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/guide.md", "docs/kernels.md", "docs/interop.md", "docs/loops.md",
-         "docs/active-sets.md", "docs/stepping.md", "docs/dispatch.md")
+         "docs/active-sets.md", "docs/stepping.md", "docs/dispatch.md", "docs/graphs.md")
 EXAMPLE = re.compile(r"```python\n(?P<code>(?:(?!```).)*)```\n\n```text\n(?P<output>.*?)```", re.DOTALL)
 MARK = "==== the next example ===="
 
