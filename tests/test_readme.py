@@ -16,6 +16,11 @@ def test_examples_print_what_is_shown() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_pictures_are_what_is_drawn() -> None:
+    done = subprocess.run([sys.executable, str(ROOT / "tools" / "draw_graphs.py")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_commands_name_sessions() -> None:
     sessions = re.findall(r"^def (\w+)\(session: nox\.Session", (ROOT / "noxfile.py").read_text(), re.MULTILINE)
     named = re.findall(r"nox -s (\w+)", (ROOT / "README.md").read_text())
