@@ -172,9 +172,13 @@ def bench(session: nox.Session) -> None:
     frameworks = [name for name in FRAMEWORKS if "torch" in name and "interop" in session.posargs]
     if frameworks:
         session.install(*frameworks)
-    tools = {"peer": ["raptor-eagle", "raptor-hawk", "numpy", *frameworks]}
+    drawing = ["matplotlib>=3.9"] if {"stepping", "graphs"} & set(session.posargs) else []
+    if drawing:
+        session.install(*drawing)
+    if "graphs" in session.posargs:
+        session.install("tbb-devel")
+    tools = {"peer": ["raptor-eagle", "raptor-hawk", "numpy", *drawing, *frameworks]}
     if "stepping" in session.posargs:
-        session.install("matplotlib>=3.9")
         tools |= {"numba": ["numba==0.68.1"]}
         tools |= {tool: ["numpy", *(name for name in FRAMEWORKS if tool in name)] for tool in ("jax", "torch")}
     pythons = ["--ours", str(Path(session.bin) / "python")]

@@ -312,11 +312,11 @@ def cpus() -> int:
 
 
 @cache
-def compiled(name: str) -> str:
-    """The shared library of a C++ file beside this one."""
+def compiled(name: str, *more: str) -> str:
+    """The shared library of a C++ file beside this one, made with more flags."""
     library = Path(os.environ["BENCH_CACHE"], f"{name}.so")
     flags = ["-O3", "-march=native", "-std=c++20", "-shared", "-fPIC", "-pthread"]
-    command = [os.environ.get("CXX", "c++"), *flags, str(HERE / f"{name}.cpp"), "-o", str(library)]
+    command = [os.environ.get("CXX", "c++"), *flags, str(HERE / f"{name}.cpp"), *more, "-o", str(library)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[0])

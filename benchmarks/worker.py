@@ -21,10 +21,11 @@ class Worker:
         self.jobs: dict[str, Any] = {}
 
     def open(self, name: str, job: str, params: dict[str, Any], target: float) -> dict[str, Any]:
+        from graph_jobs import GRAPH_JOBS
         from jobs import JOBS
         from steppers.jobs import STEPPING_JOBS
 
-        self.jobs[name] = opened = (JOBS | STEPPING_JOBS)[job](**params)
+        self.jobs[name] = opened = (JOBS | STEPPING_JOBS | GRAPH_JOBS)[job](**params)
         calls = opened.prepare(target)
         return {"calls": calls, "digest": opened.digest(), "summary": opened.summary, "only": opened.only,
                 "steps": opened.steps}
