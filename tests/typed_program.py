@@ -39,7 +39,7 @@ def shared(x: object) -> eagle.interop.BufferView:
     assert_type(view.stream, int | None)
     assert_type(eagle.detect(x), eagle.interop.Adapter | None)
     assert_type(eagle.interop.host_ptr(x, writable=True), int)
-    node = eagle.copy(view, into=eagle.pinned((3,), np.float32), name="down")
+    node: eagle.nodes.Node = eagle.copy(view, into=eagle.pinned((3,), np.float32), name="down")
     assert_type(node.label, str)
     assert_type(eagle.device_props().ridge_flops_per_byte("float64"), float)
     return view
