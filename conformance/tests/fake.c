@@ -169,9 +169,6 @@ eagle_status eagle_backend_stream_create(const eagle_stream_desc *desc, eagle_st
     eagle_status status = bad_desc(copy.struct_size, copy.flags, EAGLE_STREAM_NON_BLOCKING, copy.device);
     if (status) return status;
     if (!out) return refuse(EAGLE_INVALID_ARGUMENT, "out is NULL");
-#ifdef WRONG_CRASH_MIDWAY
-    abort();
-#endif
     for (int slot = 0; slot < 64; ++slot)
         if (!live[slot]) {
             live[slot] = 1;
@@ -240,6 +237,9 @@ eagle_status eagle_backend_run_device(const eagle_launch_desc *desc, int32_t *la
 /* ---- interop ----------------------------------------------------------------------------------------------------- */
 
 eagle_status eagle_backend_fence(int32_t type, int32_t device, int64_t producer, int64_t consumer) {
+#ifdef WRONG_CRASH_MIDWAY
+    abort();
+#endif
     (void)device;
     if (type != 1) return refuse(EAGLE_UNSUPPORTED, "this type is not served");
     if ((producer < -1 && producer != EAGLE_NO_STREAM) || (consumer < -1 && consumer != EAGLE_NO_STREAM))
