@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The former name of :mod:`eagle.counters`."""
+"""Another name of :mod:`eagle.counters`."""
 
 from eagle.counters import snapshot
 

@@ -258,4 +258,5 @@ def _forget_locks() -> None:
     _locks.clear()
 
 
-os.register_at_fork(after_in_child=_forget_locks)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
