@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "eagle/exec/HostSchedule.h"
 #include "eagle/graph.h"
 
 namespace nb = nanobind;
@@ -159,6 +160,13 @@ private:
 
 void register_graph(nb::module_& m) {
     m.attr("OVERLAP_MAX_WORK") = graph::kOverlapMaxWork;
+    m.attr("BRANCH_TASKS_MAX_SAMPLES") = exec::BRANCH_TASKS_MAX_SAMPLES;
+    m.def(
+        "branch_tasks",
+        [](std::int64_t n, std::int64_t branches, std::int64_t threads, bool native) {
+            return exec::resolve(n, branches, threads, native) == exec::Schedule::BranchTasks;
+        },
+        "n"_a, "branches"_a, "threads"_a, "native"_a);
     m.attr("DRAWN_EDGES") = graph::kDrawnEdges;
     nb::dict meanings;
     for (const graph::EdgeKind kind : graph::kEdgeKinds) meanings[graph::kindName(kind)] = graph::kindMeaning(kind);

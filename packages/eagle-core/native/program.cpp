@@ -55,6 +55,7 @@ struct ProgramObject {
     PyObject* checks;
     Recording* recording;
     std::vector<Place>* places;
+    std::vector<Watched>* watched;  // what other libraries have; some are of Bounds, which `steps` holds
     Cost cost;
 };
 
@@ -64,24 +65,27 @@ struct ReplaysObject {
     util::InUse busy;
 };
 
-bool read_places(PyObject* arrays, std::vector<Place>& places) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arrays); ++i) {
+bool read_arrays(ProgramObject* self) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->arrays); ++i) {
         PyObject* object;
         int writes;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(arrays, i), "Op", &object, &writes)) return false;
-        if (!PyArray_Check(object)) {
-            PyErr_SetString(PyExc_TypeError, "_core.Program: wanted arrays of numpy");
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(self->arrays, i), "Op", &object, &writes)) return false;
+        if (PyArray_Check(object)) {
+            auto* array = reinterpret_cast<PyArrayObject*>(object);
+            self->places->push_back({array, PyArray_DATA(array), PyArray_SIZE(array), writes != 0});
+        } else if (Py_IS_TYPE(object, ViewType)) {
+            self->watched->emplace_back(nullptr, object, false);  // what its own code does to a tensor is not ours
+        } else {
+            PyErr_SetString(PyExc_TypeError, "_core.Program: wanted arrays of numpy and views");
             return false;
         }
-        auto* array = reinterpret_cast<PyArrayObject*>(object);
-        places.push_back({array, PyArray_DATA(array), PyArray_SIZE(array), writes != 0});
     }
     return true;
 }
 
 /// Program(backend, device, steps, arrays, checks, attribute): recorded at once. `arrays` are pairs of an array of
-/// numpy and whether a step writes it; `checks` are called ahead of each launch, and may raise; `attribute`: timed()
-/// will be asked.
+/// numpy, or a view of another library's, and whether a step writes it; `checks` are called ahead of each launch, and
+/// may raise; `attribute`: timed() will be asked.
 PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
     PyObject *backend, *steps, *arrays, *checks;
     int device, attribute;
@@ -100,8 +104,11 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
             self->arrays = Py_NewRef(arrays);
             self->checks = Py_NewRef(checks);
             self->places = new std::vector<Place>;
-            if (!read_places(arrays, *self->places)) return nullptr;
+            self->watched = new std::vector<Watched>;
+            if (!read_arrays(self)) return nullptr;
             self->recording = new Recording(seam->shared_from_this(), device, steps, attribute);
+            for (const BoundObject* bound : self->recording->bounds())
+                for (const Watched& plane : *bound->watched) self->watched->push_back(plane);
             return object;
         } catch (const PythonError&) {
             return nullptr;
@@ -129,6 +136,7 @@ void program_dealloc(PyObject* object) {
     PyObject_GC_UnTrack(object);
     delete self->recording;
     delete self->places;
+    delete self->watched;
     Py_XDECREF(self->steps);
     Py_XDECREF(self->arrays);
     Py_XDECREF(self->checks);
@@ -136,13 +144,16 @@ void program_dealloc(PyObject* object) {
     Py_DECREF(type);
 }
 
-bool has_moved(const ProgramObject* self) {
+/// Whether an array is no longer where it was recorded, or must no longer be written: 1 yes, 0 no, -1 exception. Code
+/// of producers, which may move others, runs first.
+int has_moved(const ProgramObject* self) {
+    for (const Watched& plane : *self->watched)
+        if (const int moved = plane.moved_says_producer()) return moved;
+    for (const Watched& plane : *self->watched)
+        if (plane.moved()) return 1;
     for (const Place& place : *self->places)
-        if (place.moved()) return true;
-    for (const BoundObject* bound : self->recording->bounds())
-        for (const Watched& plane : *bound->watched)
-            if (plane.moved()) return true;
-    return false;
+        if (place.moved()) return 1;
+    return 0;
 }
 
 /// Whether every check lets the program run; else an exception is set.
@@ -191,12 +202,13 @@ bool replay(ProgramObject* self, int64_t n) {
     return true;
 }
 
-/// timed(): the seconds of each step in one replay, () where the backend cannot tell.
+/// timed(): the seconds of each step in one replay, () where the backend cannot tell; None where an array moved, and
+/// nothing ran.
 PyObject* program_timed(PyObject* object, PyObject*) {
     auto* self = reinterpret_cast<ProgramObject*>(object);
     return guarded([&]() -> PyObject* {
         if (!is_fit(self)) return nullptr;
-        if (has_moved(self)) return PyErr_Format(PyExc_RuntimeError, "_core.Program.timed: a plane moved");
+        if (const int moved = has_moved(self)) return moved < 0 ? nullptr : Py_NewRef(Py_None);
         std::vector<double> seconds;
         eagle_status status;
         {
@@ -234,7 +246,9 @@ PyObject* launched(ReplaysObject* self, int64_t n) {
     if (!turn) return PyObject_CallMethodNoArgs(object, str_busy);
     ProgramObject* program = self->program;
     if (!is_fit(program)) return nullptr;
-    if (has_moved(program) || checking()) [[unlikely]] {
+    const int moved = has_moved(program);
+    if (moved < 0) return nullptr;
+    if (moved || checking()) [[unlikely]] {
         PyObject* count = PyLong_FromLongLong(n);
         PyObject* done =
             count ? PyObject_CallMethodOneArg(object, checking() ? str_checked : str_moved, count) : nullptr;

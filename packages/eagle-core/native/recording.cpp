@@ -58,6 +58,18 @@ struct Recording::Step {
     bool repeats = false;
     std::vector<Steps> arms;
     std::vector<uint64_t> streams;  ///< of the arms
+
+    /// Whether anything is captured of it: nothing is of kernels over no samples.
+    bool works() const {
+        if (kind == Kind::Launch)
+            return std::ranges::any_of(bounds, [](const BoundObject* bound) {
+                return std::ranges::any_of(*bound->stages, [](const auto& stage) {
+                    return stage->block.n() > 0 || !launch_is_all(stage->kernel) ||
+                           std::ranges::any_of(stage->clears, [](const Kept& plane) { return plane.bytes() > 0; });
+                });
+            });
+        return kind != Kind::Entry || std::ranges::any_of(parts, [](const auto& part) { return part.count > 0; });
+    }
 };
 
 Recording::Recording(std::shared_ptr<const Backend> backend, int device, PyObject* steps, bool attribute)
@@ -83,7 +95,7 @@ Recording::Recording(std::shared_ptr<const Backend> backend, int device, PyObjec
     desc.stream = stream;
     seam.call(&Symbols::capturer_create, &desc, capturer.out());
     seam.call(&Symbols::capturer_begin, capturer.get());
-    record(prepared, stream);
+    record_work(prepared, stream);
     Owned<eagle_captured> captured(seam, &Symbols::captured_release);
     seam.call(&Symbols::capturer_end, capturer.get(), captured.out());
     seam.call(&Symbols::graph_from_captured, captured.take(), graph_.out());
@@ -273,7 +285,7 @@ void Recording::record(const Steps& steps, uint64_t stream) {
             case Step::Kind::Conditional: {
                 uint64_t body = 0;
                 seam.call(&Symbols::conditional_begin, step.conditional, &body);
-                for (std::size_t i = 0; i < step.arms.size(); ++i) record(step.arms[i], step.streams[i]);
+                for (std::size_t i = 0; i < step.arms.size(); ++i) record_work(step.arms[i], step.streams[i]);
                 if (step.repeats) record_look(step.streams[0]);
                 seam.call(&Symbols::conditional_end, step.conditional);
                 break;
@@ -303,6 +315,14 @@ void Recording::record(Callback* callback, uint64_t stream) {
     };
     backend_->call(&Symbols::host_call, stream, static_cast<eagle_void_callback>(function),
                    static_cast<void*>(callback));
+}
+
+/// For a capture, and an arm of a conditional, which must not be empty.
+void Recording::record_work(const Steps& steps, uint64_t stream) {
+    record(steps, stream);
+    if (std::ranges::any_of(steps, &Step::works)) return;
+    const auto nothing = [](void*) -> int32_t { return 0; };
+    backend_->call(&Symbols::host_call, stream, static_cast<eagle_void_callback>(nothing), static_cast<void*>(nullptr));
 }
 
 /// At the end of a loop's body: one that goes on for long can be interrupted.

@@ -90,6 +90,7 @@ private:
     void record(const Steps& steps, uint64_t stream);
     void record(const BoundObject* bound, uint64_t stream);
     void record(Callback* callback, uint64_t stream);
+    void record_work(const Steps& steps, uint64_t stream);
     void record_look(uint64_t stream);
     int32_t look();
     template <class Work>

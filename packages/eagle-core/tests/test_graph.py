@@ -175,6 +175,13 @@ def test_schedules(team: Callable[[int], None]) -> None:
     assert fork(4097).schedule == fork(8, touching()).schedule == ("work_share",) * 2
     one = skippable(bind(ks.halve, x=ramp()).launch, SkipGuard.nonzero(u32(1)))
     assert fork(8, one).schedule == ("work_share",) * 2
+    # what is native but no launch goes beside others as well; a kernel that is finished by the calling thread does not
+    x = ramp()
+    assert fork(8, eagle.copy(x, into=np.zeros(8))).schedule[1] == "branch_tasks"
+    assert fork(8, eagle.reduce(x, np.zeros(1))).schedule[1] == "branch_tasks"
+    assert fork(8, eagle.reduce(np.zeros(4097), np.zeros(1))).schedule[1] == "work_share"
+    assert fork(8, eagle.copy(x, into=x)).schedule[1] == "work_share"
+    assert fork(8, bind(ks.spread, x=x, out=np.zeros(8))).schedule[1] == "work_share"
     team(1)
     assert fork(8).schedule == ("work_share",) * 2
 

@@ -346,6 +346,30 @@ def test_bind_takes_other_arrays() -> None:
     assert g.node_labels() == labels
 
 
+def test_bind_takes_arrays_of_other_libraries() -> None:
+    @eagle.Graph.builder
+    def sums(x, y):
+        g = eagle.Graph()
+        eagle.copy(x, into=(z := np.zeros(2)))
+        g.result = add(z, add(x, y))
+        return g
+
+    def view(*values: float) -> Any:
+        return eagle.interop.import_buffer(np.array(values))
+
+    g = sums(view(1.0, 2.0), np.array([10.0, 20.0]))
+    assert g().tolist() == [12.0, 24.0]
+    assert g.bind(x=view(3.0, 4.0))().tolist() == [16.0, 28.0]
+    assert g.bind(x=np.array([5.0, 6.0]), y=view(1.0, 1.0))().tolist() == [11.0, 13.0]
+    with pytest.raises(eagle.LayoutError, match=r"Graph.bind: y: found shape \(1,\), wanted \(2,\)"):
+        g.bind(y=view(1.0))
+    with pytest.raises(eagle.BufferRefused, match="Graph.bind: y: found int64, wanted float64"):
+        g.bind(y=eagle.interop.import_buffer(np.arange(2)))
+    with pytest.raises(TypeError, match="Graph.bind: y: found .*, wanted an array"):
+        g.bind(y=np.ndarray)
+    assert g().tolist() == [11.0, 13.0]
+
+
 def test_what_bind_refuses() -> None:
     g = eagle.Graph.builder(looped)(plane(), cell(2), 3.0)
     before = g()["y"].tolist()

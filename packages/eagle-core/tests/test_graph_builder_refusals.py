@@ -69,6 +69,8 @@ REFUSED = {
     "assert": ("g = eagle.Graph()\nassert c\nreturn g", ValueError, "found a cell within an expression"),
     "comprehension": ("g = eagle.Graph()\nk = [1 for _ in range(2) if c]\nreturn g", ValueError, "found a cell within"),
     "an array": ("g = eagle.Graph()\nif x: shrink(x)\nreturn g", ValueError, "an array of float64 and shape (2,)"),
+    "another library's cell": ("g = eagle.Graph()\nif eagle.interop.import_buffer(c): shrink(x)\nreturn g", ValueError,
+                               "f, line 3: control flow: found an array of uint32 and shape (1,) as a condition"),
     "range of an array": ("g = eagle.Graph()\nfor i in range(x): shrink(x)\nreturn g", ValueError,
                           "range() of an array of float64"),
     # match

@@ -116,12 +116,22 @@ def test_names_are_texts(name: Any) -> None:
 
 
 def test_positions_are_refused() -> None:
-    with pytest.raises(TypeError):
-        Graph(True)  # type: ignore[call-arg]
+    with refused(TypeError, "eagle.Graph: arguments", "2 by position", "record="):
+        Graph(True, "cpu")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         Graph().add_node(touching()).build("cpu")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         Graph().add(halved(zeros()), "name")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("value", [1, "yes", None, [True]])
+def test_flags_are_bools(value: Any) -> None:
+    with refused(TypeError, "eagle.Graph: record", "True or False"):
+        Graph(record=value)
+    with refused(TypeError, "eagle.Graph.build: record", "True or False"):
+        Graph().add_node(touching()).build(record=value)
+    with refused(TypeError, "eagle.Graph.add: grad", "True or False"):
+        Graph().add(halved(zeros()), grad=value)
 
 
 def test_a_plane_that_is_no_array(fresh_kinds: None) -> None:
@@ -218,8 +228,36 @@ def test_an_unknown_kind() -> None:
         with refused(ValueError, "nobody", "opaque"):
             put()
     assert g.num_nodes() == 0
-    with refused(ValueError, "nobody", "launch", "reduce", "skippable"):
+    with refused(ValueError, "eagle.graph.get_node_kind", "nobody", "launch", "reduce", "skippable"):
         get_node_kind("nobody")
+    with refused(ValueError, "eagle.Graph.add_node: kind", "nobody"):
+        g.add_node(Node("nobody", None))
+
+
+@pytest.mark.parametrize(("entry", "raised"), [
+    (3, TypeError), ((16, ()), TypeError), (("x", (), ()), TypeError), ((16, ("x",), ()), TypeError),
+    ((16, 3, ()), TypeError), ((16, (), ((0, 1),)), TypeError), ((16, (), (3,)), TypeError),
+    ((0, (), ((0, 1, 1),)), ValueError), ((-1, (), ((0, 1, 1),)), ValueError), ((2**64, (), ()), ValueError),
+    ((16, (-1,), ()), ValueError), ((16, (), ((0, -1, 1),)), ValueError), ((16, (), ((-1, 1, 1),)), ValueError),
+    ((16, (), ((1, 1, 1),)), ValueError), ((16, (), ((0, 1, 2**63),)), ValueError),
+])
+def test_what_is_no_native_entry(fresh_kinds: None, entry: Any, raised: type[Exception]) -> None:
+    register_node_kind("odd", reads=lambda node: (), writes=lambda node: (), lower_gpu=None,
+                       lower_cpu=lambda node, ctx: nothing, native_entry=lambda node, ctx: entry)
+    g = Graph().add_node(Node("odd", None), name="mine")
+    with refused(raised, "eagle.Graph.build: node 'mine', native_entry of kind 'odd'"):
+        g.build()
+    assert g.backend is None
+
+
+def test_work_that_cannot_be_called(fresh_kinds: None) -> None:
+    register_node_kind("odd", reads=lambda node: (), writes=lambda node: (), lower_gpu=None,
+                       lower_cpu=lambda node, ctx: 3)  # type: ignore[arg-type,return-value]
+    register_node_kind("outer", reads=lambda node: (), writes=lambda node: (), lower_gpu=None,
+                       lower_cpu=lambda node, ctx: ctx.lower(Node("odd", None, "mine")))
+    for node in (Node("odd", None, "mine"), Node("outer", None)):
+        with refused(TypeError, "eagle.Graph.build: node 'mine', lower_cpu of kind 'odd'", "3", "callable"):
+            Graph().add_node(node).build()
 
 
 def test_a_failed_add_claims_nothing() -> None:
@@ -261,6 +299,8 @@ def test_a_captured_graph_does_not_run_on_the_host() -> None:
     ([touching(), []], ValueError, ("branches[1]",)), ([(), touching()], ValueError, ("branches[0]",)),
     ([touching(), 3], TypeError, ("branches[1]", "int")),
     ([touching(), [touching(), "x"]], TypeError, ("branches[1]", "str")),
+    ([touching(), nothing], TypeError, ("branches[1]", "function", "opaque")),
+    ([touching(), [touching(), [nothing]]], TypeError, ("branches[1], part 1, part 0", "opaque")),
     ([touching(), None], TypeError, ("branches[1]", "None")), (3, TypeError, ("3",)), (None, TypeError, ("None",)),
     ("ab", TypeError, ("'ab'",)),
 ])
@@ -498,6 +538,63 @@ def test_planes_that_were_resized(kind: str, size: int) -> None:
         with refused(BufferRefused, "eagle.Graph.launch", "'x'", "victim"):
             call()
     assert x.tolist() == x.tolist()
+
+
+class Elsewhere:
+    """An array of some other library, which can be given other memory."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    def __dlpack__(self, **kw: Any) -> Any:
+        return self.array.__dlpack__(**kw)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+@pytest.mark.parametrize("role", ["reads", "writes", "guard", "limit", "brk", "bound", "copied"])
+@pytest.mark.parametrize("change", ["moved", "shaped", "gone"])
+def test_planes_of_other_libraries_that_moved(role: str, change: str) -> None:
+    cells = role in ("guard", "limit", "brk")
+    x = Elsewhere(u32(1, 0) if cells else zeros())
+    memory = x.array
+    g = Graph()
+    if role in ("reads", "writes"):
+        g.add_node(opaque(nothing, **{role: {"x": x}}), name="victim")  # type: ignore[arg-type]
+    elif role == "guard":
+        g.add_node(skippable(touching(), SkipGuard.nonzero(x)), name="victim")
+    elif cells:
+        g.add_node(repeat_while(touching(), None, 2, **{role: x}), name="victim")
+    elif role == "bound":
+        g.add(eagle.deploy(ks.affine).bind(x=x, out=zeros(), a=1.0, b=1.0), name="victim")
+    else:
+        g.add_node(eagle.copy(x, into=zeros()), name="victim")
+    g.build().launch(2)
+    if change == "gone":
+        del x.array
+    else:
+        x.array = memory.copy() if change == "moved" else memory[:1]
+    for call in (g.launch, g.enqueue, g, lambda: g.launch(3)):
+        with refused(BufferRefused, "eagle.copy: src" if role == "copied" else "eagle.Graph.launch: node 'victim'"):
+            call()
+    with refused(BufferRefused, "eagle.Graph.profile: node 'victim'"):
+        g.profile(2)
+    x.array = memory
+    assert g.launch() is g
+
+
+def test_read_only_planes_of_other_libraries() -> None:
+    x = zeros()
+    x.flags.writeable = False
+    view = eagle.interop.import_buffer(x)
+    with refused(BufferRefused, "eagle.Graph.build", "'x'", "mine", "read-only"):
+        Graph().add_node(touching(writes={"x": view}, name="mine")).build()
+    assert Graph().add_node(touching(reads={"x": view})).build().backend == "cpu"
 
 
 @pytest.mark.parametrize("kind", ["launch", "opaque", "body", "group"])

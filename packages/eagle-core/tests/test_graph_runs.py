@@ -368,6 +368,31 @@ def test_a_rebind_does_not_move_a_built_graph() -> None:
     assert (x.tolist(), y.tolist()) == ([0.5] * 4, [1.0] * 4)
 
 
+@pytest.mark.parametrize("form", ["launch", "body", "loop", "branches", "sequence", "entry"])
+def test_nothing_but_no_samples(form: str, fresh_kinds: None) -> None:
+    none, cells = bind(ks.halve, x=np.zeros(0)), u32(1)
+    g = Graph()
+    if form == "launch":
+        g.add(none)
+    elif form == "body":
+        g.add_node(skippable(none.launch, SkipGuard.nonzero(cells)))
+    elif form == "loop":
+        g.add_node(loop := repeat_while(none.launch, SkipGuard.nonzero(cells), 3))
+    elif form == "branches":
+        g.add_group([none, [none, none]])
+    elif form == "sequence":
+        g.add_node(skippable((none.launch, skippable(none.launch, SkipGuard.nonzero(cells))),
+                             SkipGuard.nonzero(cells)))
+    else:
+        register_node_kind("empty", reads=lambda node: (), writes=lambda node: (), lower_gpu=None,
+                           lower_cpu=lambda node, ctx: nothing, native_entry=lambda node, ctx: (16, (), ((0, 0, 0),)))
+        g.add_node(Node("empty", None))
+    assert g.build().launch(3) is g
+    if form == "loop":
+        assert loop.iterations() == 3
+    assert sum(one.seconds for one in g.profile(2).nodes) < 0.1
+
+
 def test_no_samples() -> None:
     x, y = np.zeros(0), np.zeros(0)
     Graph().add(bind(ks.affine, x=x, out=y, a=1.0, b=1.0)).add_group([bind(ks.halve, x=x), bind(ks.halve, x=y)]).build(

@@ -17,6 +17,12 @@ from eagle import BackendUnavailable, BufferRefused, opaque
 from eagle.nodes import Node, NodeKind, Plane, child, get_node_kind, register_built_in, register_node_kind
 from eagle.nodes import node as kinds
 
+X = np.zeros(2)
+
+
+def nothing() -> None:
+    pass
+
 
 @pytest.fixture
 def fill(monkeypatch: pytest.MonkeyPatch) -> Iterator[NodeKind]:
@@ -56,8 +62,8 @@ def test_facts_of_a_node(fill: NodeKind) -> None:
 
 @pytest.mark.parametrize("name", [1, b"x", ["x"]])
 def test_a_name_is_text(name: Any) -> None:
-    with pytest.raises(TypeError, match=r"^eagle\.nodes\.Node: name: found .*, wanted a text or None; pass str"):
-        Node("copy", None, name)
+    with pytest.raises(TypeError, match=r"^eagle\.graph\.Node: name: found .*, wanted a text or None; pass str"):
+        Node("nothing", None, name)
 
 
 def test_kinds(fill: NodeKind) -> None:
@@ -95,31 +101,56 @@ def test_every_hook_is_kept(fill: NodeKind) -> None:
 @pytest.mark.parametrize("kind", sorted(kinds.BUILT_IN))
 def test_kinds_of_eagles_own_are_taken(fill: NodeKind, kind: str) -> None:
     facts = {field.name: getattr(fill, field.name) for field in fields(fill) if field.name != "kind"}
-    with pytest.raises(ValueError, match=rf"^eagle\.nodes\.register_node_kind: kind: found '{kind}', which is taken"):
+    with pytest.raises(ValueError, match=rf"^eagle\.graph\.register_node_kind: kind: found '{kind}', which is taken"):
         register_node_kind(kind, **facts)
     if kind in kinds._kinds:
         known = get_node_kind(kind)
         own = {field.name: getattr(known, field.name) for field in fields(known) if field.name != "kind"}
         assert register_node_kind(kind, **own) is known
         with pytest.raises(ValueError, match="which is taken"):
-            register_built_in(replace(known, check=lambda node: None))
+            register_built_in(replace(known, check=lambda node: None), lambda payload: True)
 
 
-@pytest.mark.parametrize("kind", ["nothing", None, [1]])
-def test_an_unknown_kind(fill: NodeKind, kind: Any) -> None:
-    node = Node(kind, None)
-    for ask in (lambda: get_node_kind(kind), node, lambda: node.reads, lambda: node.writes):
+def test_an_unknown_kind(fill: NodeKind) -> None:
+    node = Node("nothing", None)
+    for ask in (lambda: get_node_kind("nothing"), node, lambda: node.reads, lambda: node.writes):
         with pytest.raises(ValueError, match="wanted one of .*'fill'"):
             ask()
-    if kind == "nothing":
-        assert repr(node) == "<Node nothing>"
+    assert repr(node) == "<Node nothing>"
+
+
+@pytest.mark.parametrize("kind", [None, 3, [1], b"fill"])
+def test_a_kind_is_a_text(fill: NodeKind, kind: Any) -> None:
+    with pytest.raises(TypeError, match=r"^eagle\.graph\.Node: kind: found .*, wanted a text"):
+        Node(kind, None)
+    with pytest.raises(ValueError, match=r"^eagle\.graph\.get_node_kind: kind: found .*'fill'"):
+        get_node_kind(kind)
+
+
+@pytest.mark.parametrize("payload", [None, 3, (3,), ((), 3), ((3,), ()), nothing, X])
+def test_nodes_of_eagles_own_kinds_are_made_by_eagle(payload: Any) -> None:
+    for kind in kinds._kinds.keys() & kinds.BUILT_IN:
+        with pytest.raises(TypeError, match=rf"^eagle\.graph\.Node: payload: found .* a node of '{kind}'"):
+            Node(kind, payload)
+
+
+@pytest.mark.parametrize("hook", ["reads", "writes"])
+@pytest.mark.parametrize("planes", [None, 3, (1, 2), (("a", X),), ((3, X, "out"),), [("a", X, "out", 1)]])
+def test_hooks_give_planes(fill: NodeKind, hook: str, planes: Any) -> None:
+    hooks: dict[str, Any] = {"reads": lambda node: (), "writes": lambda node: ()} | {hook: lambda node: planes}
+    register_node_kind("odd", lower_gpu=None, lower_cpu=lambda node, ctx: nothing, **hooks)
+    with pytest.raises(TypeError, match=rf"^eagle\.graph\.Node: {hook} of kind 'odd': found .*\(name, array, role\)"):
+        getattr(Node("odd", None), hook)
+
+
+def test_hooks_give_work(fill: NodeKind) -> None:
+    register_node_kind("idle", reads=lambda node: (), writes=lambda node: (), lower_gpu=None,
+                       lower_cpu=lambda node, ctx: None)  # type: ignore[arg-type,return-value]
+    with pytest.raises(TypeError, match="'mine', lower_cpu of kind 'idle': found None, wanted a callable"):
+        Node("idle", None, "mine")()
 
 
 # ---- own code --------------------------------------------------------------------------------------------------------
-
-
-def nothing() -> None:
-    pass
 
 
 def test_own_code() -> None:
@@ -191,7 +222,6 @@ def test_what_own_code_raises_is_raised() -> None:
 
 READ_ONLY = np.zeros(2)
 READ_ONLY.flags.writeable = False
-X = np.zeros(2)
 
 
 @pytest.mark.parametrize(("given", "raised", "text"), [
@@ -224,8 +254,8 @@ def test_a_read_only_array_may_be_read() -> None:
 
 
 def test_grad_is_a_bool() -> None:
-    with pytest.raises(TypeError, match=r"^eagle\.nodes\.Node: grad: found 1, wanted True or False"):
-        Node("copy", None, None, 1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^eagle\.graph\.Node: grad: found 1, wanted True or False"):
+        Node("nothing", None, None, 1)  # type: ignore[arg-type]
     assert eagle.copy(X, into=np.ones(2)).grad is True
 
 

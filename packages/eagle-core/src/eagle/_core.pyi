@@ -84,6 +84,10 @@ class Turns:
 
 OVERLAP_MAX_WORK: int
 DRAWN_EDGES: int
+BRANCH_TASKS_MAX_SAMPLES: int
+
+# Whether branches run side by side: of the samples of the largest launch, and whether all is launches and copies.
+def branch_tasks(n: int, branches: int, threads: int, native: bool) -> bool: ...
 EDGE_MEANINGS: dict[str, str]
 
 # Whether two arrays, each (address, shape, strides, itemsize), share a byte; True after so many steps of the search.
@@ -224,9 +228,10 @@ def view_of_array(obj: object, keep: object, address: int, typestr: str, shape: 
 class Program:
     # steps: native/recording.h; arrays with whether a step writes them; what is called ahead of each launch
     def __new__(cls, backend: Backend, device: int, steps: tuple[tuple[Any, ...], ...],
-                arrays: tuple[tuple[NDArray[Any], bool], ...], checks: tuple[Callable[[], object], ...],
+                arrays: tuple[tuple[NDArray[Any] | BufferView, bool], ...], checks: tuple[Callable[[], object], ...],
                 attribute: bool, /) -> Program: ...
-    def timed(self) -> tuple[float, ...]: ...  # seconds of each step in one replay; () where nobody can tell
+    # seconds of each step in one replay; () where nobody can tell; None where an array moved, and nothing ran
+    def timed(self) -> tuple[float, ...] | None: ...
 
 class Replays:
     def launch(self, n: SupportsIndex = 1) -> Self: ...

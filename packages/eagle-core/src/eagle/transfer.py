@@ -17,7 +17,7 @@ import numpy as np
 from eagle import _core, backends
 from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, BufferRefused, LayoutError, refusal, shown
-from eagle.interop.buffer import BufferView, Requirements, view_for
+from eagle.interop.buffer import BufferView, Requirements, has_moved, view_for
 from eagle.interop.frameworks import is_followed
 from eagle.nodes import READ, WRITTEN, Node, NodeKind, Plane, check_name, recorder, register_built_in
 
@@ -144,7 +144,7 @@ def _check(node: Node) -> None:
     """Refuse arrays that moved or became read-only; order what their producers do before what comes."""
     made: Copy = node.payload
     for side, array, view in (("src", made.src, made.source), ("into", made.into, made.target)):
-        if view.moved():
+        if has_moved(view):
             raise BufferRefused(refusal(COPY, side, "an array that moved or changed since the node was made",
                                         f"{view!r}", "make a new node"))
         now = view_for(COPY, side, array)
@@ -156,7 +156,8 @@ def _check(node: Node) -> None:
 register_built_in(NodeKind("copy", reads=lambda node: (Plane("src", node.payload.src, READ),),
                            writes=lambda node: (Plane("dst", node.payload.into, WRITTEN),),
                            lower_gpu=None,  # its copies wait, which a recording must not
-                           lower_cpu=lambda node, ctx: node.payload.move, check=_check))
+                           lower_cpu=lambda node, ctx: node.payload.move, check=_check),
+                  lambda payload: isinstance(payload, Copy))
 
 
 def pinned(shape: SupportsIndex | tuple[SupportsIndex, ...], dtype: Any = np.float64) -> np.ndarray[Any, Any]:

@@ -7,7 +7,7 @@ import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, SupportsIndex
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
@@ -20,13 +20,13 @@ from eagle.graph.dispatch import dispatched
 from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.forks import Parallel
 from eagle.graph.looks import picture_of
-from eagle.graph.lowering import Fusion, Place, Touched, places_of, program_of, schedule_of, touched_by
+from eagle.graph.lowering import Fusion, Place, Step, Touched, places_of, program_of, schedule_of, steps_of, touched_by
 from eagle.graph.profile import Profile, profile_of, units
 from eagle.graph.rebinding import rebound
 from eagle.graph.recorder import GraphRecorder
-from eagle.graph.tree import CONDITIONALS, DEVICE, HOST, arms_of, as_node, group, launch, leaves
+from eagle.graph.tree import CONDITIONALS, DEVICE, HOST, LAUNCH, arms_of, as_node, group, launch, leaves
 from eagle.interop.buffer import view_for
-from eagle.nodes import Node, RepeatWhile, Skippable, get_node_kind, recorder
+from eagle.nodes import Node, RepeatWhile, Skippable, find_kind, recorder
 from eagle.plan import BoundPlan
 
 if TYPE_CHECKING:
@@ -56,14 +56,19 @@ class Graph(_core.Replays):
     time: another one, of any thread, raises eagle.Busy. Pictures, edges and labels may be asked for at any time.
     """
 
-    def __init__(self, *, record: bool = False, backend: str | None = None, dispatch: Any = None,
+    def __init__(self, *extra: Never, record: bool = False, backend: str | None = None, dispatch: Any = None,
                  device: SupportsIndex | None = None) -> None:
-        self._options = {"record": record, "backend": backend, "dispatch": dispatch, "device": device}
+        if extra:
+            raise TypeError(refusal(DOOR, "arguments", f"{len(extra)} by position", "record=, backend=, dispatch= and "
+                                    "device= alone", "pass them by name, and nodes to add or add_node"))
+        self._options = {"record": _flag(DOOR, "record", record), "backend": backend, "dispatch": dispatch,
+                         "device": device}
         self._nodes: list[Node] = []
         self._fuse = True
         self._backend: str | None = None
         self._stages: tuple[Stage, ...] = ()
         self._dispatch: dict[str, dict[str, str]] = {}
+        self._steps: tuple[Step, ...] = ()
         self._places: tuple[Place, ...] = ()
         self._result: Any = None
         self._recording: GraphRecorder | None = None  # while a builder records
@@ -129,7 +134,7 @@ class Graph(_core.Replays):
 
     def _append(self, door: str, node: Node) -> Self:
         for leaf in _every([node]):
-            get_node_kind(leaf.kind)
+            find_kind(door, leaf.kind)
         self._claim(door, [node])
         if self._recording is not None:
             self._recording.add(node)
@@ -233,9 +238,7 @@ class Graph(_core.Replays):
     @fuse.setter
     def fuse(self, value: bool) -> None:
         self._open(f"{DOOR}.fuse")
-        if not isinstance(value, bool):
-            raise TypeError(refusal(f"{DOOR}.fuse", "fuse", shown(value), "True or False", "pass one of them"))
-        self._fuse = value
+        self._fuse = _flag(f"{DOOR}.fuse", "fuse", value)
 
     @property
     def result(self) -> Any:
@@ -315,7 +318,7 @@ class Graph(_core.Replays):
                                            "return it: a builder's graph comes back built"))
             if not self._nodes:
                 raise ValueError(refusal(door, "nodes", "none", "one or more", "add some first"))
-            if record or self._options["record"]:
+            if _flag(door, "record", record) or self._options["record"]:
                 raise ValueError(refusal(door, "record", "True", "False: this version records nothing",
                                          "leave record= out"))
             nodes, chosen = dispatched(door, self._nodes, self._given("dispatch", dispatch))
@@ -336,12 +339,13 @@ class Graph(_core.Replays):
 
     def _lower(self, door: str, seam: _core.Backend, nodes: Sequence[Node], touched: Sequence[Touched]) -> None:
         """Record nodes, which then are the graph's."""
-        fusion, places = Fusion(self._fuse), places_of(touched)
+        fusion, places = Fusion(self._fuse), places_of(door, touched)
         _refuse_read_only(door, places)
-        program = program_of(door, seam, nodes, fusion, places)
+        steps = steps_of(door, nodes, fusion)
+        program = program_of(seam, steps, nodes, places)
         stages = tuple(_stages(nodes, fusion))
         self._set(program)
-        self._nodes, self._places, self._stages = list(nodes), places, stages
+        self._nodes, self._steps, self._places, self._stages = list(nodes), steps, places, stages
 
     def bind(self, **planes: Any) -> Self:
         """Other arrays for arguments of the builder that made this graph, of the same shapes and dtypes. Returns this
@@ -379,15 +383,18 @@ class Graph(_core.Replays):
             self._busy("profile")
         try:
             if any(place.found() is not None for place in self._places):
-                self._moved(times)
-            fusion = Fusion(self._fuse)
+                self._moved(times, door)
             seam = backends.host()
-            program = program_of(door, seam, self._nodes, fusion, self._places, attribute=True)
-            replays = [program.timed() for _ in range(times)]
+            program = program_of(seam, self._steps, self._nodes, self._places, attribute=True)
+            replays: list[tuple[float, ...]] = []
+            for _ in range(times):
+                if (replay := program.timed()) is None:
+                    self._moved(times, door)
+                replays.append(replay)
             if not replays[0]:
                 raise BackendUnavailable(refusal(door, "backend", f"{seam.kind!r}, which times no nodes",
                                                  "one that provides eagle_backend_launcher_launch_timed", "upgrade it"))
-            return profile_of(self._nodes, fusion, replays)
+            return profile_of(self._nodes, Fusion(self._fuse), replays)
         finally:
             self._leave()
 
@@ -400,7 +407,8 @@ class Graph(_core.Replays):
         """What launch() leaves to Python: other arguments than one int of 0 or more."""
         door = f"{DOOR}.launch"
         if len(args) > 1 or kw.keys() - {"n"} or (args and kw):
-            raise TypeError(refusal(door, "arguments", f"{len(args)} and {sorted(kw)}", "n alone", "pass launch(n)"))
+            raise TypeError(refusal(door, "arguments", f"{len(args)} by position and {sorted(kw)} by name",
+                                    "n alone", "pass launch(n)"))
         times = _times(door, kw.get("n", args[0] if args else 1))
         self._built(door)
         return self.launch(times)
@@ -436,18 +444,19 @@ class Graph(_core.Replays):
     def _busy(self, method: str = "launch") -> NoReturn:
         raise busy("Graph", method)
 
-    def _moved(self, n: int) -> NoReturn:
+    def _moved(self, n: int, door: str = f"{DOOR}.launch") -> NoReturn:
         """Raises for the plane that is no longer what was recorded."""
-        door = f"{DOOR}.launch"
         for place in self._places:
             if (found := place.found()) is not None:
                 raise BufferRefused(refusal(
                     door, f"node {place.node!r}, plane {place.plane!r}", found,
                     f"the array of shape {place.shape} that was there at build()", "make a new Graph, or put it back"))
         for node in _every(self._nodes):
-            if node.kind == "launch":
-                bound = node.payload.bound
-                bound.refuse_moved(door, bound.packed(door))
+            plane = node.payload.bound.packed(door).moved(True) if node.kind == LAUNCH else None
+            if plane is not None:
+                raise BufferRefused(refusal(
+                    door, f"node {node.label!r}, plane {plane!r}", "an array that moved, changed its shape, was "
+                    "deleted or may no longer be written", "the one that was there at build()", "make a new Graph"))
         raise BufferRefused(refusal(door, "a plane", "an array that moved", "arrays that stay as they were at build()",
                                     "make a new Graph"))
 
@@ -481,6 +490,12 @@ def _shares(nodes: Sequence[Node], profile: Profile) -> dict[int, float]:
     """The share of each node that is drawn: of a conditional that of all it holds."""
     fusion, timed = Fusion(True), iter(profile.nodes)
     return {i: sum(next(timed).share for _ in units([leaf], fusion)) for i, leaf in enumerate(leaves(nodes))}
+
+
+def _flag(door: str, argument: str, value: object) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(refusal(door, argument, shown(value), "True or False", "pass one of them"))
+    return bool(value)
 
 
 def _times(door: str, n: Any) -> int:
@@ -540,9 +555,8 @@ def _check_device(door: str, device: Any) -> None:
 
 def _refuse_read_only(door: str, places: Iterable[Place]) -> None:
     for place in places:
-        if place.writes and not place.array.flags.writeable:
-            raise BufferRefused(refusal(door, f"node {place.node!r}, plane {place.plane!r}",
-                                        "a read-only array that the node writes", "a writable one",
+        if (found := place.read_only()) is not None:
+            raise BufferRefused(refusal(door, f"node {place.node!r}, plane {place.plane!r}", found, "a writable one",
                                         "pass another array"))
 
 

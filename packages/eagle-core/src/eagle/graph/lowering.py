@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -11,21 +12,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eagle import _core, counters, exec
+from eagle.errors import refusal, shown
 from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, HOST, LAUNCH, SEQUENCE, WAIT, arms_of, has_waits, leaves
-from eagle.interop.buffer import view_for
-from eagle.nodes import BUILT_IN, Node, Plane, RepeatWhile, SkipGuard, get_node_kind
+from eagle.interop.buffer import BufferView, has_moved, view_for
+from eagle.nodes import BUILT_IN, Node, Plane, RepeatWhile, SkipGuard, get_node_kind, lowered
 from eagle.plan import BoundPlan
 from eagle.plan.signature import Use
 from eagle.stepping.relocation import Reach, reach
 
-__all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "Touched", "places_of", "program_of",
-           "schedule_of", "touched_by"]
+__all__ = ["Context", "Fusion", "Place", "Step", "Touched", "places_of", "program_of", "schedule_of", "steps_of",
+           "touched_by"]
 
 IF, IF_ELSE, WHILE = 1, 2, 3  # kinds of conditionals of the seam
 ON_HOST = 3  # direction of a copy of the seam
 WHOLE = 2**32 - 1  # no piece of a launch is smaller: it runs on one thread
-#: A group of branches over at most so many samples runs a branch on a thread each.
-BRANCH_TASKS_MAX_SAMPLES = 4096
 
 Step = tuple[Any, ...]
 
@@ -33,19 +33,24 @@ Step = tuple[Any, ...]
 class Context:
     """What a graph tells a node of the run it is lowered for."""
 
-    def __init__(self, backend: str, body: bool = False) -> None:
+    def __init__(self, door: str, backend: str, body: bool = False) -> None:
+        self._door = door
         self.backend = backend  #: "cpu" or "gpu"
         self.body = body  #: whether the node is within a conditional
 
     def lower(self, child: Node) -> Callable[[], object]:
         """What runs another node."""
-        return get_node_kind(child.kind).lower_cpu(child, self)
+        return lowered(self._door, child, self)
 
 
-def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fusion: Fusion, places: Sequence[Place],
+def steps_of(door: str, nodes: Sequence[Node], fusion: Fusion) -> tuple[Step, ...]:
+    """What is to be recorded of nodes."""
+    return tuple(_steps(door, nodes, fusion, Context(door, HOST)))
+
+
+def program_of(backend: _core.Backend, steps: tuple[Step, ...], nodes: Sequence[Node], places: Sequence[Place],
                attribute: bool = False) -> _core.Program:
-    """The nodes, recorded; `places` are those of their arrays; `attribute`: to be timed one by one."""
-    steps = tuple(_steps(door, nodes, fusion, Context(HOST)))
+    """The steps of nodes, recorded; `places` are those of their arrays; `attribute`: to be timed one by one."""
     arrays = tuple((place.array, place.writes) for place in places)
     program = _core.Program(backend, -1, steps, arrays, tuple(checks_of(nodes)), attribute)
     counters.add("captures", "instantiations")
@@ -75,20 +80,41 @@ def _step(door: str, node: Node, fusion: Fusion, ctx: Context) -> Iterator[Step]
     elif node.kind in CONDITIONALS:
         yield _conditional(door, node, fusion)
     else:
-        yield from _other(node, ctx)
+        yield from _other(door, node, ctx)
 
 
-def _other(node: Node, ctx: Context) -> Iterator[Step]:
+def _other(door: str, node: Node, ctx: Context) -> Iterator[Step]:
     if node.kind == "copy" and (made := node.payload).is_apart():
         yield "copy", made.target.ptr, made.source.ptr, made.source.nbytes, ON_HOST
         return
     behaviour = get_node_kind(node.kind)
     entry = None if behaviour.native_entry is None else behaviour.native_entry(node, ctx)
     if entry is not None:
-        address, params, partitions = entry
-        yield "entry", address, params, partitions, getattr(node.payload, "grain", WHOLE)
+        yield "entry", *_native(door, node, entry), node.payload.grain if node.kind == "reduce" else WHOLE
     else:
-        yield "call", behaviour.lower_cpu(node, ctx)
+        yield "call", lowered(door, node, ctx)
+
+
+def _native(door: str, node: Node, entry: Any) -> Step:
+    """What a hook native_entry gave, as plain integers. Raises TypeError for anything else, ValueError for a null
+    address and for partitions that lead outside their samples."""
+    wanted = "(address, (argument address, ...), ((base, count, samples), ...))"
+    argument = f"node {node.label!r}, native_entry of kind {node.kind!r}"
+    try:
+        address, params, partitions = entry
+        native = (operator.index(address), tuple(map(operator.index, params)),
+                  tuple((operator.index(base), operator.index(count), operator.index(n))
+                        for base, count, n in partitions))
+    except (TypeError, ValueError):
+        raise TypeError(refusal(door, argument, shown(entry), wanted, "let the hook return that, or None")) from None
+    if not 0 < native[0] < 2**64 or not all(0 <= param < 2**64 for param in native[1]):
+        raise ValueError(refusal(door, argument, shown(entry), "the address of a host entry, and those of its "
+                                 "arguments", "let the hook return them, or None"))
+    for base, count, n in native[2]:
+        if not (base >= 0 and count >= 0 and base + count <= n < 2**63):
+            raise ValueError(refusal(door, argument, f"partition {(base, count, n)}", "one within its samples",
+                                     "let the hook return some of 0 to samples"))
+    return native
 
 
 def _conditional(door: str, node: Node, fusion: Fusion) -> Step:
@@ -98,7 +124,7 @@ def _conditional(door: str, node: Node, fusion: Fusion) -> Step:
     if isinstance(made, RepeatWhile):
         cap, counter = made.cap, _cell(door, made.counter, 0)
         limit, brk = (0 if cells is None else _cell(door, cells, 0) for cells in (made.limit, made.brk))
-    body = tuple(_steps(door, node.payload.body, fusion, Context(HOST, True)))
+    body = tuple(_steps(door, node.payload.body, fusion, Context(door, HOST, True)))
     return ("conditional", WHILE if counter else IF, (body,), count, baseline, negate, counter, cap, limit, brk)
 
 
@@ -106,7 +132,7 @@ def _branches(door: str, node: Node, fusion: Fusion) -> Iterator[Step]:
     """A chain of IF_ELSE, each of which decides once, ahead of what it runs."""
     chain: tuple[Step, ...] = ()
     for guard, arm in zip(reversed(node.payload.guards), reversed(node.payload.arms), strict=True):
-        steps = tuple(_steps(door, arm, fusion, Context(HOST, True)))
+        steps = tuple(_steps(door, arm, fusion, Context(door, HOST, True)))
         if guard is None:
             chain = steps
         elif steps or chain:
@@ -133,20 +159,31 @@ def _cell(door: str, cells: Any, index: int) -> int:
 
 
 class Place(NamedTuple):
-    """An array of numpy that some node touches, where it was at build(), and whether some node writes it."""
+    """An array that some node touches, or a view of another library's, where it was at build(), and whether some node
+    writes it."""
 
     node: str
     plane: str
-    array: np.ndarray[Any, Any]
+    array: np.ndarray[Any, Any] | BufferView
     address: int
     shape: tuple[int, ...]
     writes: bool
 
     def found(self) -> str | None:
         """What became of it; None where nothing did."""
-        if self.array.ctypes.data != self.address or self.array.shape != self.shape:
-            return f"an array of shape {self.array.shape} at another place or of another size"
-        return "a read-only array" if self.writes and not self.array.flags.writeable else None
+        array = self.array
+        if isinstance(array, np.ndarray):
+            if array.ctypes.data != self.address or array.shape != self.shape:
+                return f"an array of shape {array.shape} at another place or of another size"
+        elif has_moved(array):
+            return "an array at another place, of another size or deleted"
+        return self.read_only()
+
+    def read_only(self) -> str | None:
+        """What it is where some node writes it, and may not."""
+        array = self.array
+        may_write = array.flags.writeable if isinstance(array, np.ndarray) else array.writable
+        return "a read-only array that the node writes" if self.writes and not may_write else None
 
 
 class Touched(NamedTuple):
@@ -162,20 +199,25 @@ def touched_by(nodes: Sequence[Node]) -> list[Touched]:
     return [Touched(node, node.reads, node.writes) for node in leaves(nodes)]
 
 
-def places_of(touched: Sequence[Touched]) -> tuple[Place, ...]:
-    """Every array of numpy that some node touches."""
+def places_of(door: str, touched: Sequence[Touched]) -> tuple[Place, ...]:
+    """Every array that some node touches."""
     found: dict[int, Place] = {}
     for node, reads, writes in touched:
         for planes, written in ((reads, False), (writes, True)):
             for plane in planes:
-                array = plane.array
-                if not isinstance(array, np.ndarray):
-                    continue
-                if (known := found.get(id(array))) is None:
-                    found[id(array)] = Place(node.label, plane.name, array, array.ctypes.data, array.shape, written)
+                if (known := found.get(id(plane.array))) is None:
+                    found[id(plane.array)] = _place(door, node, plane, written)
                 elif written and not known.writes:
-                    found[id(array)] = known._replace(node=node.label, plane=plane.name, writes=True)
+                    found[id(plane.array)] = known._replace(node=node.label, plane=plane.name, writes=True)
     return tuple(found.values())
+
+
+def _place(door: str, node: Node, plane: Plane, written: bool) -> Place:
+    array = plane.array
+    if isinstance(array, np.ndarray):
+        return Place(node.label, plane.name, array, array.ctypes.data, array.shape, written)
+    view = view_for(door, f"node {node.label!r}, plane {plane.name!r}", array)
+    return Place(node.label, plane.name, view, view.ptr, view.shape, written)
 
 
 def checks_of(nodes: Iterable[Node]) -> Iterator[Callable[[], object]]:
@@ -195,19 +237,23 @@ def checks_of(nodes: Iterable[Node]) -> Iterator[Callable[[], object]]:
 
 def schedule_of(node: Node) -> str:
     """How a stage runs: "branch_tasks", a branch on each thread, or "work_share", a node on all of them."""
-    if node.kind != GROUP or exec.num_threads() < 2:
+    if node.kind != GROUP:
         return "work_share"
-    launches = [part for arm in arms_of(node) for part in _flat(arm)]
-    few = all(part.kind == LAUNCH and part.payload.bound.n <= BRANCH_TASKS_MAX_SAMPLES for part in launches)
-    return "branch_tasks" if few else "work_share"
+    each = [_native_samples(leaf) for leaf in leaves([node])]
+    samples = [n for n in each if n is not None]
+    beside = _core.branch_tasks(max(samples, default=0), len(arms_of(node)), exec.num_threads(), samples == each)
+    return "branch_tasks" if beside else "work_share"
 
 
-def _flat(nodes: Iterable[Node]) -> Iterator[Node]:
-    for node in nodes:
-        if node.kind == SEQUENCE:
-            yield from _flat(node.payload)
-        else:
-            yield node
+def _native_samples(node: Node) -> int | None:
+    """The samples of a node that a thread of the team can run; None where it takes the calling one."""
+    if node.kind == LAUNCH:
+        bound = node.payload.bound
+        finished = any(stage.cells or stage.companions for stage in bound.plan.signature.stages)
+        return None if finished else int(bound.n)
+    if node.kind == "reduce":
+        return int(node.payload.samples)
+    return 0 if node.kind == "copy" and node.payload.is_apart() else None
 
 
 class Fusion:

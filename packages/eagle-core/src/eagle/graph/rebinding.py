@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BufferRefused, LayoutError, refusal, shown
 from eagle.graph.regions import run_nodes, share
 from eagle.graph.tree import BRANCHES, GROUP, LAUNCH, REPEAT_WHILE, SEQUENCE, SKIPPABLE, WAIT, Conditional, Launch, Wait
+from eagle.interop.buffer import view_for
 from eagle.nodes import Node, SkipGuard, reduce, repeat_while, skippable
 from eagle.transfer import copy_node
 
 __all__ = ["rebound"]
 
-Array = np.ndarray[Any, Any]
+HOST = (1, 0)  # DLPack device
 
 
 def rebound(door: str, nodes: Sequence[Node], result: Any, parameters: Mapping[str, Any], planes: Mapping[str, Any],
@@ -35,29 +37,46 @@ def rebound(door: str, nodes: Sequence[Node], result: Any, parameters: Mapping[s
 
 def _check(door: str, name: str, old: Any, new: Any) -> None:
     """Refuse what cannot take the place of a builder's argument."""
-    if not isinstance(old, np.ndarray):
+    if not hasattr(old, "__dlpack__"):
         raise ValueError(refusal(door, name, f"{shown(old)}, which decided how the graph was built", "an array",
                                  "call the builder again"))
-    if not isinstance(new, np.ndarray):
-        raise TypeError(refusal(door, name, f"{shown(new)}, a {type(new).__name__}", "an array of NumPy", "pass one"))
-    if new.shape != old.shape:
-        raise LayoutError(refusal(door, name, f"shape {new.shape}", f"{old.shape}, as the builder was given",
+    if not hasattr(new, "__dlpack__") or isinstance(new, type):
+        raise TypeError(refusal(door, name, f"{shown(new)}, a {type(new).__name__}", "an array", "pass one"))
+    (shape, dtype, device), (others, other, there) = (_facts(door, name, array) for array in (old, new))
+    if others != shape:
+        raise LayoutError(refusal(door, name, f"shape {others}", f"{shape}, as the builder was given",
                                   "call the builder again for other shapes"))
-    if new.dtype != old.dtype:
-        raise BufferRefused(refusal(door, name, str(new.dtype), f"{old.dtype}, as the builder was given",
+    if other != dtype:
+        raise BufferRefused(refusal(door, name, other, f"{dtype}, as the builder was given",
                                     "convert it, or call the builder again"))
+    if there != device:
+        raise BufferRefused(refusal(door, name, f"device {there} (DLPack type, ordinal)", f"{device}, as the builder "
+                                    "was given", "copy it there, or call the builder again"))
+
+
+def _facts(door: str, name: str, array: Any) -> tuple[tuple[int, ...], str, tuple[int, int]]:
+    """The shape, dtype and device of an array."""
+    if isinstance(array, np.ndarray):
+        return array.shape, str(array.dtype), HOST
+    view = view_for(door, name, array)
+    return view.shape, view.dtype, HOST if view.device[0] in HOST_DEVICE_TYPES else view.device
+
+
+def _memory(array: Any) -> Any:
+    """An array of NumPy over the memory of an array on the host."""
+    return array if isinstance(array, np.ndarray) else np.asarray(view_for("eagle.Graph.bind", "an argument", array))
 
 
 class _Rebinding:
     """Arrays, by the name of the parameter, and those that take their place."""
 
-    def __init__(self, door: str, swaps: Iterable[tuple[str, Array, Array]]) -> None:
+    def __init__(self, door: str, swaps: Iterable[tuple[str, Any, Any]]) -> None:
         self._door = door
-        self._swaps = list(swaps)
+        self._swaps = [(name, old, new, _memory(old)) for name, old, new in swaps]
         self._made: dict[int, tuple[Node, Node]] = {}  # by the identity of the old node, which is kept
 
     def array(self, array: Any) -> Any:
-        return next((new for _, old, new in self._swaps if old is array), array)
+        return next((new for _, old, new, _ in self._swaps if old is array), array)
 
     def tree(self, value: Any) -> Any:
         """A result with the arrays swapped."""
@@ -73,8 +92,8 @@ class _Rebinding:
     def node(self, node: Node) -> Node:
         """The node over the new arrays; itself where it touches none of the old ones."""
         if id(node) not in self._made:
-            touched = next((name for name, old, _ in self._swaps for plane in (*node.reads, *node.writes)
-                            if isinstance(plane.array, np.ndarray) and share(plane.array, old)), None)
+            touched = next((name for name, _, _, memory in self._swaps for plane in (*node.reads, *node.writes)
+                            if share(_memory(plane.array), memory)), None)
             made = node if touched is None and node.kind != WAIT else self._swapped(node, touched)
             self._made[id(node)] = node, made
         return self._made[id(node)][1]
@@ -120,7 +139,7 @@ class _Rebinding:
         else:
             made = repeat_while(step, self._guard(old.guard), old.max_iters, limit=self.array(old.limit),
                                 brk=self.array(old.brk))
-            self._swaps.append(("", old.iteration_index, made.iteration_index))
+            self._swaps.append(("", old.iteration_index, made.iteration_index, old.iteration_index))
         body += self.nodes(node.payload.body)
         return Node(node.kind, Conditional(made, tuple(body)), node.name)
 
@@ -132,7 +151,7 @@ class _Rebinding:
 
     def _refuse_views(self, node: Node, arrays: Iterable[Any]) -> None:
         for array in arrays:
-            for name, old, _ in self._swaps:
-                if isinstance(array, np.ndarray) and array is not old and share(array, old):
+            for name, old, _, memory in self._swaps:
+                if hasattr(array, "__dlpack__") and array is not old and share(_memory(array), memory):
                     raise ValueError(refusal(self._door, name, f"an array of which node {node.label!r} has a view",
                                              "one that nodes touch as it is", "call the builder again"))

@@ -74,8 +74,8 @@ class Region:
 
     def truth(self, value: Any, negate: bool) -> bool:
         """What a value of Python decides. Raises ValueError for an array that is no cell."""
-        if is_plane(value):
-            raise refuse_cell(self.where, f"an array of {value.dtype} and shape {value.shape} as a condition",
+        if is_plane(value) or hasattr(value, "__dlpack__") and len(value.shape) > 0:
+            raise refuse_cell(self.where, f"an array of {value.dtype} and shape {tuple(value.shape)} as a condition",
                               "a cell, numpy.uint32 of shape (1,), or a value of Python", "let a kernel write a cell")
         return bool(value) is not negate
 

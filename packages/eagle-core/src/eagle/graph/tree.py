@@ -21,6 +21,7 @@ from eagle.nodes import (
     RepeatWhile,
     SkipGuard,
     Skippable,
+    check_grad,
     check_name,
     opaque,
     register_built_in,
@@ -87,6 +88,7 @@ class Wait:
 def launch(door: str, bound: BoundPlan, name: str | None, grad: bool = True) -> Node:
     """A node that runs a bound plan. Raises ValueError for a derivative and for planes that a launch copies."""
     check_name(door, name)
+    check_grad(door, grad)
     refuse_derived(bound.plan.signature.stages[0].plugin, door=door)
     arguments = bound.arguments
     if copies := sorted(arguments.copies):
@@ -101,9 +103,10 @@ def launch(door: str, bound: BoundPlan, name: str | None, grad: bool = True) -> 
     return Node(LAUNCH, Launch(bound), name, grad)
 
 
-def as_node(door: str, argument: str, part: Any, name: str | None = None) -> Node:
-    """A part of a step as a node: a node, a bound plan or its launch, a conditional, a sequence of parts, or a function
-    without arguments, of which nothing is known. Raises TypeError for others, ValueError for an empty sequence."""
+def as_node(door: str, argument: str, part: Any, name: str | None = None, *, bare: bool = False) -> Node:
+    """A part of a step as a node: a node, a bound plan or its launch, a conditional, a sequence of parts, or, where it
+    may be `bare`, a function without arguments, of which nothing is known. Raises TypeError for others, ValueError for
+    an empty sequence."""
     check_name(door, name)
     if isinstance(part, BoundPlan):
         return launch(door, part, name)
@@ -113,24 +116,24 @@ def as_node(door: str, argument: str, part: Any, name: str | None = None) -> Nod
         return part if name is None else Node(part.kind, part.payload, name, part.grad)
     if isinstance(part, Skippable | RepeatWhile):
         kind = SKIPPABLE if isinstance(part, Skippable) else REPEAT_WHILE
-        return Node(kind, Conditional(part, tuple(_parts(door, f"{argument}, step", part.step))), name)
+        return Node(kind, Conditional(part, tuple(_parts(door, f"{argument}, step", part.step, bare=True))), name)
     if isinstance(part, list | tuple):
-        return Node(SEQUENCE, tuple(_parts(door, argument, part)), name)
-    if callable(part):
+        return Node(SEQUENCE, tuple(_parts(door, argument, part, bare=bare)), name)
+    if bare and callable(part):
         known = getattr(part, "as_node", None)  # of the body of a runner's loop
-        return opaque(part, name=name) if known is None else as_node(door, argument, known(), name)
+        return opaque(part, name=name) if known is None else as_node(door, argument, known(), name, bare=True)
     raise TypeError(refusal(door, argument, f"{shown(part)}, a {type(part).__name__}", "a Node, a BoundPlan, a "
                             "skippable or repeat_while, or a list of them", "wrap your own code in eagle.opaque"))
 
 
-def _parts(door: str, argument: str, step: Any) -> Iterator[Node]:
+def _parts(door: str, argument: str, step: Any, *, bare: bool) -> Iterator[Node]:
     if not isinstance(step, list | tuple):
-        yield as_node(door, argument, step)
+        yield as_node(door, argument, step, bare=bare)
         return
     if not step:
         raise ValueError(refusal(door, argument, "nothing", "one part or more", "leave the empty list out"))
     for i, part in enumerate(step):
-        yield as_node(door, f"{argument}, part {i}", part)
+        yield as_node(door, f"{argument}, part {i}", part, bare=bare)
 
 
 def group(door: str, branches: Any, names: Any) -> Node:
@@ -149,7 +152,7 @@ def group(door: str, branches: Any, names: Any) -> Node:
     for i, branch in enumerate(branches):
         name = None if names is None else names[i]
         check_name(door, name)
-        nodes = tuple(_parts(door, f"branches[{i}]", branch))
+        nodes = tuple(_parts(door, f"branches[{i}]", branch, bare=False))
         if name is not None and len(nodes) == 1:
             nodes = (as_node(door, f"branches[{i}]", nodes[0], name),)
         elif name is not None:
@@ -236,6 +239,10 @@ def _guards(node: Node) -> Iterator[Plane]:
                 yield Plane("guard_baseline", guard.baseline_arr, READ)
 
 
+def _are_nodes(payload: object) -> bool:
+    return isinstance(payload, tuple) and all(isinstance(node, Node) for node in payload)
+
+
 def _in_order(node: Node, ctx: object) -> Callable[[], object]:
     def run() -> None:
         for arm in arms_of(node):
@@ -247,18 +254,23 @@ def _in_order(node: Node, ctx: object) -> Callable[[], object]:
 
 register_built_in(NodeKind(LAUNCH, reads=partial(_launch_planes, written=False),
                            writes=partial(_launch_planes, written=True), lower_gpu=None,
-                           lower_cpu=lambda node, ctx: node.payload.bound.launch))
-for _kind in (GROUP, SEQUENCE):
+                           lower_cpu=lambda node, ctx: node.payload.bound.launch),
+                  lambda payload: isinstance(payload, Launch))
+for _kind, _fits in ((GROUP, lambda payload: isinstance(payload, tuple) and all(map(_are_nodes, payload))),
+                     (SEQUENCE, _are_nodes)):
     register_built_in(NodeKind(_kind, reads=partial(_each, what="reads"), writes=partial(_each, what="writes"),
-                               lower_gpu=None, lower_cpu=_in_order))
+                               lower_gpu=None, lower_cpu=_in_order), _fits)
 register_built_in(NodeKind(BRANCHES, reads=lambda node: (*_each(node, "reads"), *_guards(node)),
                            writes=partial(_each, what="writes"), lower_gpu=None,
-                           lower_cpu=lambda node, ctx: node.payload))
+                           lower_cpu=lambda node, ctx: node.payload),
+                  lambda payload: isinstance(payload, Branches))
 register_built_in(NodeKind(WAIT, reads=lambda node: (Plane("plane", node.payload.plane, READ),),
-                           writes=lambda node: (), lower_gpu=None, lower_cpu=lambda node, ctx: lambda: None))
+                           writes=lambda node: (), lower_gpu=None, lower_cpu=lambda node, ctx: lambda: None),
+                  lambda payload: isinstance(payload, Wait))
 for _kind in CONDITIONALS:
     register_built_in(NodeKind(_kind, reads=_conditional_reads, writes=_conditional_writes, lower_gpu=None,
-                               lower_cpu=lambda node, ctx: node.payload.made_of))
+                               lower_cpu=lambda node, ctx: node.payload.made_of),
+                      lambda payload: isinstance(payload, Conditional))
 
 
 def address_of(array: Any) -> int:

@@ -14,7 +14,7 @@ from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BufferRefused, refusal, shown
 from eagle.interop.reading import DOOR as IMPORT
 
-__all__ = ["BufferView", "Requirements", "import_buffer", "view_for", "view_of"]
+__all__ = ["BufferView", "Requirements", "has_moved", "import_buffer", "view_for", "view_of"]
 
 DOOR = "eagle.interop.Requirements"
 
@@ -28,6 +28,14 @@ def view_for(door: str, argument: str, obj: object, stream: object = None) -> Bu
         if not what.startswith(IMPORT):
             raise
         raise type(error)(f"{door}: {argument}: {what.removeprefix(f'{IMPORT}: ').removeprefix('obj: ')}") from error
+
+
+def has_moved(view: BufferView) -> bool:
+    """Whether the producer of a view has its elements elsewhere by now, or hands out nothing any more."""
+    try:
+        return view.moved()
+    except Exception:  # noqa: BLE001  it says so in its own way
+        return True
 
 
 def view_of(array: np.ndarray[Any, Any]) -> BufferView | None:

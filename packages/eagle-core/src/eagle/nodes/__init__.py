@@ -12,8 +12,11 @@ from eagle.nodes.node import (
     Node,
     NodeKind,
     Plane,
+    check_grad,
     check_name,
+    find_kind,
     get_node_kind,
+    lowered,
     register_built_in,
     register_node_kind,
 )
@@ -22,5 +25,5 @@ from eagle.nodes.recording import Recorder, record_with, recorder
 from eagle.nodes.reduction import reduce
 
 __all__ = ["BUILT_IN", "Node", "NodeKind", "Plane", "READ", "Recorder", "RepeatWhile", "SkipGuard", "Skippable",
-           "WRITTEN", "check_name", "child", "get_node_kind", "opaque", "record_with", "recorder", "reduce",
-           "register_built_in", "register_node_kind", "repeat_while", "skippable"]
+           "WRITTEN", "check_grad", "check_name", "child", "find_kind", "get_node_kind", "lowered", "opaque",
+           "record_with", "recorder", "reduce", "register_built_in", "register_node_kind", "repeat_while", "skippable"]

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from eagle.errors import refusal, shown
 
-__all__ = ["BUILT_IN", "Node", "NodeKind", "Plane", "READ", "TIERS", "WRITTEN", "check_name", "get_node_kind",
-           "register_built_in", "register_node_kind"]
+__all__ = ["BUILT_IN", "Node", "NodeKind", "Plane", "READ", "TIERS", "WRITTEN", "check_grad", "check_name", "find_kind",
+           "get_node_kind", "lowered", "register_built_in", "register_node_kind"]
+
+NODE = "eagle.graph.Node"
 
 READ, WRITTEN = "per_sample", "out"  # roles of planes that no kernel declares
 
@@ -71,8 +73,14 @@ class Node:
     grad: bool = True
 
     def __post_init__(self) -> None:
-        check_name("eagle.nodes.Node", self.name)
-        check_grad("eagle.nodes.Node", self.grad)
+        kind: object = self.kind
+        if not isinstance(kind, str):
+            raise TypeError(refusal(NODE, "kind", shown(kind), "a text", "pass the name of a registered kind"))
+        if kind in _fits and not _fits[kind](self.payload):
+            raise TypeError(refusal(NODE, "payload", shown(self.payload), f"what eagle makes a node of {kind!r} of",
+                                    "call what makes such nodes, as eagle.opaque or Graph.add"))
+        check_name(NODE, self.name)
+        check_grad(NODE, self.grad)
 
     @property
     def label(self) -> str:
@@ -82,19 +90,19 @@ class Node:
     @property
     def reads(self) -> tuple[Plane, ...]:
         """The planes it reads."""
-        return tuple(map(Plane._make, get_node_kind(self.kind).reads(self)))
+        return _planes(self, "reads")
 
     @property
     def writes(self) -> tuple[Plane, ...]:
         """The planes it writes."""
-        return tuple(map(Plane._make, get_node_kind(self.kind).writes(self)))
+        return _planes(self, "writes")
 
     def __call__(self) -> None:
         """Do the work once."""
         behaviour = get_node_kind(self.kind)
         if behaviour.check is not None:
             behaviour.check(self)
-        behaviour.lower_cpu(self, None)()
+        lowered(NODE, self, None)()
 
     def __repr__(self) -> str:
         text = f"Node {self.kind}" if self.name is None else f"Node {self.kind} {self.name!r}"
@@ -102,6 +110,27 @@ class Node:
             return f"<{text}>"
         planes = (("reads", self.reads), ("writes", self.writes))
         return f"<{text}: {', '.join(f'{verb} {_shown(some)}' for verb, some in planes)}>"
+
+
+def _planes(node: Node, hook: str) -> tuple[Plane, ...]:
+    found = getattr(get_node_kind(node.kind), hook)(node)
+    try:
+        planes = tuple(map(Plane._make, found))
+    except (TypeError, ValueError):
+        planes = None
+    if planes is None or not all(isinstance(plane.name, str) for plane in planes):
+        raise TypeError(refusal(NODE, f"{hook} of kind {node.kind!r}", shown(found), "tuples (name, array, role)",
+                                "let the hook return one for each plane"))
+    return planes
+
+
+def lowered(door: str, node: Node, ctx: object) -> Callable[[], object]:
+    """What does the work of a node, by its kind. Raises TypeError for what cannot be called."""
+    work: object = get_node_kind(node.kind).lower_cpu(node, ctx)
+    if not callable(work):
+        raise TypeError(refusal(door, f"node {node.label!r}, lower_cpu of kind {node.kind!r}", shown(work),
+                                "a callable without arguments", "let the hook return one"))
+    return work
 
 
 def _shown(planes: tuple[Plane, ...]) -> str:
@@ -122,6 +151,7 @@ def check_grad(door: str, grad: object) -> None:
 
 # Every kind, by name. Only added to, by one atomic operation: it needs no lock, and a forked child has what was there.
 _kinds: dict[str, NodeKind] = {}
+_fits: dict[str, Callable[[Any], bool]] = {}  # of eagle's own: whether that is what a node of the kind knows
 
 
 def register_node_kind(kind: str, *, reads: Planes, writes: Planes, lower_gpu: Lower | None, lower_cpu: Lower,
@@ -134,7 +164,7 @@ def register_node_kind(kind: str, *, reads: Planes, writes: Planes, lower_gpu: L
     Raises TypeError for what is no name and for hooks that cannot be called, ValueError for another tier and for a name
     that other hooks, or eagle, have.
     """
-    door = "eagle.nodes.register_node_kind"
+    door = "eagle.graph.register_node_kind"
     if not isinstance(kind, str) or not kind:
         raise TypeError(refusal(door, "kind", shown(kind), "a text that is not empty", "name the kind"))
     if tier not in TIERS:
@@ -152,9 +182,11 @@ def register_node_kind(kind: str, *, reads: Planes, writes: Planes, lower_gpu: L
 _NEEDED = ("reads", "writes", "lower_cpu")
 
 
-def register_built_in(behaviour: NodeKind) -> NodeKind:
-    """Add a kind of eagle's own."""
-    return _added("eagle.nodes.register_built_in", behaviour)
+def register_built_in(behaviour: NodeKind, fits: Callable[[Any], bool]) -> NodeKind:
+    """Add a kind of eagle's own; `fits`: whether a payload is what its nodes have."""
+    known = _added("eagle.nodes.register_built_in", behaviour)
+    _fits[known.kind] = fits
+    return known
 
 
 def _added(door: str, behaviour: NodeKind) -> NodeKind:
@@ -170,7 +202,11 @@ def _taken(door: str, kind: str) -> ValueError:
 
 def get_node_kind(kind: str) -> NodeKind:
     """How nodes of a kind behave. Raises ValueError naming the kinds there are."""
+    return find_kind("eagle.graph.get_node_kind", kind)
+
+
+def find_kind(door: str, kind: object) -> NodeKind:
+    """The same for another door."""
     if not isinstance(kind, str) or kind not in _kinds:
-        raise ValueError(refusal("eagle.nodes.get_node_kind", "kind", shown(kind), f"one of {sorted(_kinds)}",
-                                 "register it"))
+        raise ValueError(refusal(door, "kind", shown(kind), f"one of {sorted(_kinds)}", "register it"))
     return _kinds[kind]

@@ -151,7 +151,8 @@ def _code(node: Node, ctx: object) -> Callable[[], object]:
 
 for _kind, _tier in (("opaque", "capture"), ("opaque_stream", "stream"), ("opaque_host", "host")):
     register_built_in(NodeKind(_kind, reads=lambda node: node.payload.reads, writes=lambda node: node.payload.writes,
-                               lower_gpu=_code, lower_cpu=_code, tier=_tier))
+                               lower_gpu=_code, lower_cpu=_code, tier=_tier),
+                      lambda payload: isinstance(payload, OwnCode))
 
 
 def _check_child(node: Node) -> None:
@@ -172,4 +173,5 @@ def _no_device(node: Node, ctx: object) -> NoReturn:
 
 
 register_built_in(NodeKind("child", reads=lambda node: node.payload.reads, writes=lambda node: node.payload.writes,
-                           lower_gpu=_no_device, lower_cpu=_no_host, check=_check_child))
+                           lower_gpu=_no_device, lower_cpu=_no_host, check=_check_child),
+                  lambda payload: isinstance(payload, Captured))

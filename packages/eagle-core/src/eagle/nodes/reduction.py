@@ -14,7 +14,7 @@ import numpy as np
 from eagle import _core, backends
 from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, BufferRefused, LayoutError, refusal, shown
-from eagle.interop.buffer import BufferView, Requirements, view_for
+from eagle.interop.buffer import BufferView, Requirements, has_moved, view_for
 from eagle.interop.frameworks import is_followed
 from eagle.nodes.node import READ, WRITTEN, Node, NodeKind, Plane, register_built_in
 
@@ -183,7 +183,7 @@ def _check(node: Node) -> None:
     """Refuse arrays that moved or became read-only."""
     made: Reduction = node.payload
     for name, view in made.views.items():
-        if view.moved():
+        if has_moved(view):
             raise BufferRefused(refusal(DOOR, name, "an array that moved or changed since the node was made",
                                         f"{view!r}", "make a new node"))
     out = made.arrays["out"]
@@ -218,4 +218,5 @@ def _reads(node: Node) -> tuple[Plane, ...]:
 
 register_built_in(NodeKind("reduce", reads=_reads,
                            writes=lambda node: (Plane("out", node.payload.arrays["out"], WRITTEN),),
-                           lower_gpu=None, lower_cpu=_on_team, native_entry=_native, check=_check))
+                           lower_gpu=None, lower_cpu=_on_team, native_entry=_native, check=_check),
+                  lambda payload: isinstance(payload, Reduction))
