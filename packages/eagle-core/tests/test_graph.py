@@ -67,6 +67,12 @@ def test_labels() -> None:
         "one", "two.halve", "two.t", "skippable")
 
 
+def test_names_of_branches_in_branches() -> None:
+    g = Graph().add_group([[[touching(name="a")]], [[touching(), [touching(name="b")]]], touching(name="c")],
+                          names=["one", "two", None])
+    assert g.node_labels() == ["one", "two.opaque", "two.b", "c"]
+
+
 # ---- edges -----------------------------------------------------------------------------------------------------------
 
 

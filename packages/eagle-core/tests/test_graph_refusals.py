@@ -69,7 +69,7 @@ def test_an_unbuilt_graph_does_not_run(method: str) -> None:
 
 def test_update_names_what_is_missing() -> None:
     g = Graph().add_node(touching()).build()
-    with refused(RuntimeError, "eagle.Graph.update", "record"):
+    with refused(ValueError, "eagle.Graph.update", "record"):
         g.update(a=1.0)
 
 

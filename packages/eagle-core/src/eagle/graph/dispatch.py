@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from eagle.errors import refusal, shown
-from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, LAUNCH, SEQUENCE, Launch, arms_of
+from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, LAUNCH, SEQUENCE, Launch, every
 from eagle.nodes import Node
 from eagle.plan import BoundPlan
 from eagle.plan.deploy import deploy_kernels
@@ -28,11 +28,12 @@ def dispatched(door: str, nodes: Sequence[Node], dispatch: Any) -> tuple[list[No
     None: a launch runs as it was built, as a switch. Raises ValueError for anything else than "switch" or "predicated",
     or these by group, that some group of the launches can take.
     """
-    found = {id(node): (node, auto) for node in _launches(nodes) if (auto := _auto_groups(node.payload.bound))}
+    launches = [node for node in every(nodes) if node.kind == LAUNCH]
+    found = {id(node): (node, auto) for node in launches if (auto := _auto_groups(node.payload.bound))}
     if dispatch is None:
         return list(nodes), _merged((node.label, dict.fromkeys(auto, "switch")) for node, auto in found.values())
     _check(door, dispatch)
-    items = [kernel_of(node.payload.bound) or node.payload.bound.plan for node in _launches(nodes)]
+    items = [kernel_of(node.payload.bound) or node.payload.bound.plan for node in launches]
     policies = read_dispatch(door, dispatch, items).policies
     chosen = {at: {name: policies.get(name, "switch") for name in auto} for at, (_, auto) in found.items()}
     made = {at: _lowered(door, node, policies) for at, (node, _) in found.items()}
@@ -79,14 +80,6 @@ def _lowered(door: str, node: Node, policies: Mapping[str, str]) -> Node:
     taken = {slot.name for slot in deployed.host.signature.arguments} | arguments.extents.keys()
     made = deployed.bind_by_name(door, (), None, None, {name: plane for name, plane in planes.items() if name in taken})
     return replace(node, payload=Launch(made.over(door, {}, bound.cleared) if bound.cleared else made))
-
-
-def _launches(nodes: Sequence[Node]) -> Iterator[Node]:
-    for node in nodes:
-        if node.kind == LAUNCH:
-            yield node
-        for arm in arms_of(node):
-            yield from _launches(arm)
 
 
 def _replaced(node: Node, made: Mapping[int, Node]) -> Node:

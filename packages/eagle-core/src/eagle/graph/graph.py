@@ -12,20 +12,20 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Self, Su
 import numpy as np
 
 from eagle import _core, backends, counters
-from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, BufferRefused, busy, refusal, shown
 from eagle.graph import pictures
 from eagle.graph.builder import decorated
 from eagle.graph.dispatch import dispatched
 from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.forks import Parallel
+from eagle.graph.fusion import Fusion
 from eagle.graph.looks import picture_of
-from eagle.graph.lowering import Fusion, Place, Step, Touched, places_of, program_of, schedule_of, steps_of, touched_by
+from eagle.graph.lowering import Step, program_of, schedule_of, steps_of
+from eagle.graph.places import Place, Touched, check_device, kind_for, places_of, refuse_read_only, touched_by
 from eagle.graph.profile import Profile, profile_of, units
 from eagle.graph.rebinding import rebound
 from eagle.graph.recorder import GraphRecorder
-from eagle.graph.tree import CONDITIONALS, DEVICE, HOST, LAUNCH, arms_of, as_node, group, launch, leaves
-from eagle.interop.buffer import view_for
+from eagle.graph.tree import CONDITIONALS, HOST, LAUNCH, arms_of, as_node, every, group, launch, leaves
 from eagle.nodes import Node, RepeatWhile, Skippable, find_kind, recorder
 from eagle.plan import BoundPlan
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["Graph", "Stage"]
 
 DOOR = "eagle.Graph"
-BACKENDS = (HOST, DEVICE, "cuda", "hip", "metal")
 
 
 class Stage(NamedTuple):
@@ -133,7 +132,7 @@ class Graph(_core.Replays):
         return self._append(door, group(door, branches, names))
 
     def _append(self, door: str, node: Node) -> Self:
-        for leaf in _every([node]):
+        for leaf in every([node]):
             find_kind(door, leaf.kind)
         self._claim(door, [node])
         if self._recording is not None:
@@ -183,7 +182,7 @@ class Graph(_core.Replays):
 
     def _claim(self, door: str, nodes: Iterable[Node]) -> None:
         """A conditional keeps cells of its own: it belongs to one graph."""
-        found = [node.payload.made_of for node in _every(nodes) if node.kind in CONDITIONALS]
+        found = [node.payload.made_of for node in every(nodes) if node.kind in CONDITIONALS]
         for made in found:
             owner = getattr(made, "_graph", lambda: None)()
             if owner is not None and owner is not self:
@@ -324,8 +323,8 @@ class Graph(_core.Replays):
             nodes, chosen = dispatched(door, self._nodes, self._given("dispatch", dispatch))
             refuse_races(door, nodes)
             touched = touched_by(nodes)
-            kind = _kind(door, touched, self._given("backend", backend))
-            _check_device(door, self._given("device", device))
+            kind = kind_for(door, touched, self._given("backend", backend))
+            check_device(door, self._given("device", device))
             seam = backends.load(kind)
             if not seam.has("launcher_launch"):
                 raise BackendUnavailable(refusal(door, "backend", f"{kind!r}, which records nothing",
@@ -340,7 +339,7 @@ class Graph(_core.Replays):
     def _lower(self, door: str, seam: _core.Backend, nodes: Sequence[Node], touched: Sequence[Touched]) -> None:
         """Record nodes, which then are the graph's."""
         fusion, places = Fusion(self._fuse), places_of(door, touched)
-        _refuse_read_only(door, places)
+        refuse_read_only(door, places)
         steps = steps_of(door, nodes, fusion)
         program = program_of(seam, steps, nodes, places)
         stages = tuple(_stages(nodes, fusion))
@@ -433,7 +432,7 @@ class Graph(_core.Replays):
     def update(self, values: Any = None, /, **kw: Any) -> NoReturn:
         """Refused: this version records nothing."""
         self._built(f"{DOOR}.update")
-        raise RuntimeError(refusal(f"{DOOR}.update", "this graph", "one that records nothing",
+        raise ValueError(refusal(f"{DOOR}.update", "this graph", "one that records nothing",
                                    "one built with record=True, in a version that has it", "change the arrays instead"))
 
     def _built(self, door: str) -> None:
@@ -451,7 +450,7 @@ class Graph(_core.Replays):
                 raise BufferRefused(refusal(
                     door, f"node {place.node!r}, plane {place.plane!r}", found,
                     f"the array of shape {place.shape} that was there at build()", "make a new Graph, or put it back"))
-        for node in _every(self._nodes):
+        for node in every(self._nodes):
             plane = node.payload.bound.packed(door).moved(True) if node.kind == LAUNCH else None
             if plane is not None:
                 raise BufferRefused(refusal(
@@ -465,14 +464,6 @@ class Graph(_core.Replays):
         for _ in range(n):
             for node in self._nodes:
                 node()
-
-
-def _every(nodes: Iterable[Node]) -> Iterable[Node]:
-    """All nodes, those within others too."""
-    for node in nodes:
-        yield node
-        for arm in arms_of(node):
-            yield from _every(arm)
 
 
 def _stages(nodes: Sequence[Node], fusion: Fusion) -> Iterable[Stage]:
@@ -505,59 +496,6 @@ def _times(door: str, n: Any) -> int:
     if not 0 <= times < 2**63:
         raise ValueError(refusal(door, "n", shown(times), "0 to 2**63 - 1", "pass how often the graph shall run"))
     return times
-
-
-def _kind(door: str, touched: Sequence[Touched], backend: Any) -> str:
-    """The kind that runs nodes over planes where these are."""
-    if backend is not None and (not isinstance(backend, str) or backend not in (*BACKENDS, *backends.kinds())):
-        raise ValueError(refusal(door, "backend", shown(backend), f"one of {BACKENDS}", "leave it out: the planes say"))
-    places: dict[tuple[int, int], str] = {}  # of planes on devices
-    on_host = False
-    for node, reads, writes in touched:
-        for plane in (*reads, *writes):
-            if isinstance(plane.array, np.ndarray):
-                on_host = True
-                continue
-            what = f"plane {plane.name!r} of {node.label!r}"
-            device, ordinal = view_for(door, what, plane.array).device
-            if device in HOST_DEVICE_TYPES:
-                on_host = True
-            else:
-                places.setdefault((int(device), int(ordinal)), what)
-    away = list(places)
-    host = backends.for_device_type(1)
-    if len(away) > 1:
-        raise ValueError(refusal(door, places[away[1]], f"device {away[1]} (DLPack type, ordinal)",
-                                 f"device {away[0]}, where {places[away[0]]} is", "make a graph for each device"))
-    if away and backend in (HOST, host):
-        raise ValueError(refusal(door, "backend", f"{backend!r}, and {places[away[0]]} on a device", repr(DEVICE),
-                                 "leave backend= out, or move the planes"))
-    if not away and on_host and backend not in (None, HOST, host):
-        raise ValueError(refusal(door, "backend", f"{backend!r}, and planes on the host", repr(host),
-                                 "leave backend= out, or move the planes"))
-    if away or backend not in (None, HOST, host):
-        what = places[away[0]] if away else "backend"
-        raise BackendUnavailable(refusal(door, what, "memory of a device" if away else repr(backend), "the host",
-                                         "this version runs graphs there; copy the planes"))
-    return host
-
-
-def _check_device(door: str, device: Any) -> None:
-    """Refuse a device other than the host's, 0."""
-    if device is None:
-        return
-    if isinstance(device, bool | np.bool_) or not hasattr(type(device), "__index__"):
-        raise TypeError(refusal(door, "device", shown(device), "the ordinal of a device", "pass an int"))
-    if operator.index(device) != 0:
-        raise ValueError(refusal(door, "device", str(operator.index(device)), "0: the planes are on the host",
-                                 "leave it out: it moves nothing"))
-
-
-def _refuse_read_only(door: str, places: Iterable[Place]) -> None:
-    for place in places:
-        if (found := place.read_only()) is not None:
-            raise BufferRefused(refusal(door, f"node {place.node!r}, plane {place.plane!r}", found, "a writable one",
-                                        "pass another array"))
 
 
 def _check_result(value: Any) -> None:

@@ -1,27 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From nodes to a program: what is recorded through the seam, and which launches may run tile by tile."""
+"""From nodes to a program: what is recorded through the seam, and how its stages run."""
 
 from __future__ import annotations
 
 import operator
-from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from eagle import _core, counters, exec
 from eagle.errors import refusal, shown
+from eagle.graph.fusion import Fusion
+from eagle.graph.places import Place
 from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, HOST, LAUNCH, SEQUENCE, WAIT, arms_of, has_waits, leaves
-from eagle.interop.buffer import BufferView, has_moved, view_for
-from eagle.nodes import BUILT_IN, Node, Plane, RepeatWhile, SkipGuard, get_node_kind, lowered
-from eagle.plan import BoundPlan
-from eagle.plan.signature import Use
-from eagle.stepping.relocation import Reach, reach
+from eagle.interop.buffer import view_for
+from eagle.nodes import BUILT_IN, Node, RepeatWhile, SkipGuard, get_node_kind, lowered
 
-__all__ = ["Context", "Fusion", "Place", "Step", "Touched", "places_of", "program_of", "schedule_of", "steps_of",
-           "touched_by"]
+__all__ = ["Context", "Step", "program_of", "schedule_of", "steps_of"]
 
 IF, IF_ELSE, WHILE = 1, 2, 3  # kinds of conditionals of the seam
 ON_HOST = 3  # direction of a copy of the seam
@@ -158,68 +155,6 @@ def _cell(door: str, cells: Any, index: int) -> int:
     return view.ptr + index * view.strides[0] * 4
 
 
-class Place(NamedTuple):
-    """An array that some node touches, or a view of another library's, where it was at build(), and whether some node
-    writes it."""
-
-    node: str
-    plane: str
-    array: np.ndarray[Any, Any] | BufferView
-    address: int
-    shape: tuple[int, ...]
-    writes: bool
-
-    def found(self) -> str | None:
-        """What became of it; None where nothing did."""
-        array = self.array
-        if isinstance(array, np.ndarray):
-            if array.ctypes.data != self.address or array.shape != self.shape:
-                return f"an array of shape {array.shape} at another place or of another size"
-        elif has_moved(array):
-            return "an array at another place, of another size or deleted"
-        return self.read_only()
-
-    def read_only(self) -> str | None:
-        """What it is where some node writes it, and may not."""
-        array = self.array
-        may_write = array.flags.writeable if isinstance(array, np.ndarray) else array.writable
-        return "a read-only array that the node writes" if self.writes and not may_write else None
-
-
-class Touched(NamedTuple):
-    """A node that is seen as one, with what it reads and writes."""
-
-    node: Node
-    reads: tuple[Plane, ...]
-    writes: tuple[Plane, ...]
-
-
-def touched_by(nodes: Sequence[Node]) -> list[Touched]:
-    """What the nodes touch, asked of each once."""
-    return [Touched(node, node.reads, node.writes) for node in leaves(nodes)]
-
-
-def places_of(door: str, touched: Sequence[Touched]) -> tuple[Place, ...]:
-    """Every array that some node touches."""
-    found: dict[int, Place] = {}
-    for node, reads, writes in touched:
-        for planes, written in ((reads, False), (writes, True)):
-            for plane in planes:
-                if (known := found.get(id(plane.array))) is None:
-                    found[id(plane.array)] = _place(door, node, plane, written)
-                elif written and not known.writes:
-                    found[id(plane.array)] = known._replace(node=node.label, plane=plane.name, writes=True)
-    return tuple(found.values())
-
-
-def _place(door: str, node: Node, plane: Plane, written: bool) -> Place:
-    array = plane.array
-    if isinstance(array, np.ndarray):
-        return Place(node.label, plane.name, array, array.ctypes.data, array.shape, written)
-    view = view_for(door, f"node {node.label!r}, plane {plane.name!r}", array)
-    return Place(node.label, plane.name, view, view.ptr, view.shape, written)
-
-
 def checks_of(nodes: Iterable[Node]) -> Iterator[Callable[[], object]]:
     """What is asked ahead of each launch; that of eagle's own nodes over arrays of numpy alone is what a program asks
     of every array."""
@@ -254,104 +189,3 @@ def _native_samples(node: Node) -> int | None:
     if node.kind == "reduce":
         return int(node.payload.samples)
     return 0 if node.kind == "copy" and node.payload.is_apart() else None
-
-
-class Fusion:
-    """Which consecutive launches run tile by tile, together; of a graph that is asked to, and for one build.
-
-    Launches over the same samples, each of which touches of every plane that some of them writes the cells of its own
-    sample alone, and which share memory only where a plane is the very same.
-    """
-
-    def __init__(self, wanted: bool) -> None:
-        self._wanted = wanted
-        self._local: dict[int, bool] = {}  # by the identity of a signature
-        self._found: dict[tuple[int, ...], list[list[Node]]] = {}
-
-    def runs(self, nodes: Sequence[Node]) -> list[list[Node]]:
-        """The nodes in order; what runs together in one list."""
-        key = tuple(map(id, nodes))
-        if key not in self._found:
-            self._found[key] = list(self._runs(nodes)) if self._wanted else [[node] for node in nodes]
-        return self._found[key]
-
-    def _runs(self, nodes: Sequence[Node]) -> Iterator[list[Node]]:
-        run: list[Node] = []
-        tiles = _Tiles()
-        for node in nodes:
-            fits = node.kind == LAUNCH and self._is_local(node)
-            if fits and tiles.take(node):
-                run.append(node)
-                continue
-            if run:
-                yield run
-            run, tiles = [], _Tiles()
-            if fits and tiles.take(node):
-                run.append(node)
-            else:
-                yield [node]
-        if run:
-            yield run
-
-    def _is_local(self, node: Node) -> bool:
-        """Whether each sample of a launch touches only its own cells of what is written."""
-        bound: BoundPlan = node.payload.bound
-        signature = bound.plan.signature
-        if (known := self._local.get(id(signature))) is None:
-            known = len(signature.stages) == 1 and reach(signature) >= Reach.LOCAL and all(
-                slot.use is Use.SAMPLES or not slot.writes for slot in signature.stages[0].slots)
-            self._local[id(signature)] = known
-        whole = bound.plan.npartitions == 1 and bound.plan.partitions is None
-        return known and whole and not bound.cleared
-
-
-_Key = tuple[int, int, int, bool]  # address, bytes, width, whether it has a column a sample
-
-
-class _Tiles:
-    """What the launches of a run touch."""
-
-    def __init__(self) -> None:
-        self._n: int | None = None
-        self._planes: dict[_Key, bool] = {}  # whether it is written
-        self._spans: list[tuple[int, int, bool, _Key]] = []  # begin, end, written, whose
-        self._longest = 0
-
-    def take(self, node: Node) -> bool:
-        """Whether a launch may join; if so it has."""
-        bound = node.payload.bound
-        if self._n is not None and bound.n != self._n:
-            return False
-        new: dict[_Key, bool] = {}
-        for name, slot in bound.arguments.slots.items():
-            array = bound.arguments.packed.get(name)
-            if not isinstance(array, np.ndarray) or not array.size:
-                continue
-            own, begin = slot.use is Use.SAMPLES, int(array.ctypes.data)
-            key = (begin, array.nbytes, slot.width, own)
-            known = self._planes.get(key)
-            asked = known is not None and (known or not slot.writes)
-            if not asked and not self._is_apart(key, slot.writes):
-                return False
-            if known is not None and not own and (known or slot.writes):
-                return False
-            new[key] = new.get(key, False) or slot.writes
-        self._n = bound.n
-        for key, written in new.items():
-            known = self._planes.get(key)
-            self._planes[key] = bool(known) or written
-            if known is None or written and not known:
-                insort(self._spans, (key[0], key[0] + key[1], written, key))
-                self._longest = max(self._longest, key[1])
-        return True
-
-    def _is_apart(self, key: _Key, written: bool) -> bool:
-        """Whether nothing else that a plane overlaps is written, by it or by others."""
-        begin, end = key[0], key[0] + key[1]
-        at = bisect_right(self._spans, (end,)) - 1
-        while at >= 0 and self._spans[at][0] > begin - self._longest:
-            other = self._spans[at]
-            if other[1] > begin and (written or other[2]) and other[3] != key:
-                return False
-            at -= 1
-        return True

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from eagle.graph.lowering import Fusion
+from eagle.graph.fusion import Fusion
 from eagle.graph.tree import BRANCHES, CONDITIONALS, LAUNCH, WAIT, arms_of
 from eagle.nodes import Node
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from eagle.errors import ArgumentError, refusal, shown
 from eagle.graph.regions import Branch, Loop, Region, is_cell, is_plane, locals_of, refuse_cell, share
-from eagle.graph.tree import LAUNCH, arms_of, launch
+from eagle.graph.tree import LAUNCH, every, launch
 from eagle.nodes import Node
 from eagle.plan import AutoPlan
 from eagle.plan.plan import is_hawk_kernel
@@ -40,7 +40,7 @@ class GraphRecorder:
         self.scopes = [root]
         self.forks: list[Any] = []  # the branches that are open
         self.target: Target | None = None
-        self._labels = Counter(node.label.partition("#")[0] for node in _launches(root))
+        self._labels = Counter(node.label.partition("#")[0] for node in every(root) if node.kind == LAUNCH)
         self._nodes = {id(node): node for node in root}
         self._own: list[Array] = []
 
@@ -213,11 +213,3 @@ class Frame:
     def leaves(self, word: str, line: int) -> None:
         if self.regions:
             raise refuse_cell(self.at(line), f"`{word}` where cells decide", f"`{word}` outside what they decide")
-
-
-def _launches(nodes: Iterable[Node]) -> Iterable[Node]:
-    for node in nodes:
-        if node.kind == LAUNCH:
-            yield node
-        for arm in arms_of(node):
-            yield from _launches(arm)

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from eagle import _core
 from eagle.errors import refusal, shown
 from eagle.nodes import (
     READ,
@@ -30,7 +29,7 @@ from eagle.plan import BoundPlan
 from eagle.sidecar import refuse_derived
 
 __all__ = ["BRANCHES", "Branches", "CONDITIONALS", "Conditional", "DEVICE", "GROUP", "HOST", "LAUNCH", "Launch",
-           "REPEAT_WHILE", "SEQUENCE", "SKIPPABLE", "WAIT", "Wait", "arms_of", "as_node", "group", "has_waits",
+           "REPEAT_WHILE", "SEQUENCE", "SKIPPABLE", "WAIT", "Wait", "arms_of", "as_node", "every", "group", "has_waits",
            "launch", "leaves"]
 
 GROUP, SEQUENCE, LAUNCH, SKIPPABLE, REPEAT_WHILE = "group", "sequence", "launch", "skippable", "repeat_while"
@@ -153,12 +152,21 @@ def group(door: str, branches: Any, names: Any) -> Node:
         name = None if names is None else names[i]
         check_name(door, name)
         nodes = tuple(_parts(door, f"branches[{i}]", branch, bare=False))
-        if name is not None and len(nodes) == 1:
-            nodes = (as_node(door, f"branches[{i}]", nodes[0], name),)
-        elif name is not None:
-            nodes = tuple(Node(node.kind, node.payload, f"{name}.{node.label}", node.grad) for node in nodes)
+        if name is not None:
+            alone = sum(1 for _ in leaves(nodes)) == 1
+            nodes = tuple(_named(node, name, alone) for node in nodes)
         made.append(nodes)
     return Node(GROUP, tuple(made))
+
+
+def _named(node: Node, name: str, alone: bool) -> Node:
+    """The node of a branch of that name; `alone`: there is no other in it."""
+    if node.kind == SEQUENCE:
+        return Node(SEQUENCE, tuple(_named(part, name, alone) for part in node.payload), node.name, node.grad)
+    if node.kind == GROUP:
+        arms = tuple(tuple(_named(part, name, alone) for part in arm) for arm in node.payload)
+        return Node(GROUP, arms, node.name, node.grad)
+    return Node(node.kind, node.payload, name if alone else f"{name}.{node.label}", node.grad)
 
 
 def arms_of(node: Node) -> Arms:
@@ -180,6 +188,14 @@ def leaves(nodes: Sequence[Node]) -> Iterator[Node]:
                 yield from leaves(arm)
         else:
             yield node
+
+
+def every(nodes: Iterable[Node]) -> Iterator[Node]:
+    """All nodes, those within others too."""
+    for node in nodes:
+        yield node
+        for arm in arms_of(node):
+            yield from every(arm)
 
 
 def has_waits(group: Node) -> bool:
@@ -271,8 +287,3 @@ for _kind in CONDITIONALS:
     register_built_in(NodeKind(_kind, reads=_conditional_reads, writes=_conditional_writes, lower_gpu=None,
                                lower_cpu=lambda node, ctx: node.payload.made_of),
                       lambda payload: isinstance(payload, Conditional))
-
-
-def address_of(array: Any) -> int:
-    """Where an array of host memory begins."""
-    return int(array.ctypes.data) if isinstance(array, np.ndarray) else int(_core.import_buffer(array).ptr)
