@@ -226,13 +226,13 @@ PyObject* program_timed(PyObject* object, PyObject*) {
 // ---- Replays
 
 /// The object is in use while this lives.
-class Turn {
+class Use {
 public:
-    explicit Turn(util::InUse& busy) : busy_(busy), taken_(busy.enter()) {}
-    ~Turn() {
+    explicit Use(util::InUse& busy) : busy_(busy), taken_(busy.enter()) {}
+    ~Use() {
         if (taken_) busy_.leave();
     }
-    Turn(const Turn&) = delete;
+    Use(const Use&) = delete;
     explicit operator bool() const { return taken_; }
 
 private:
@@ -242,8 +242,8 @@ private:
 
 PyObject* launched(ReplaysObject* self, int64_t n) {
     auto* object = reinterpret_cast<PyObject*>(self);
-    const Turn turn(self->busy);
-    if (!turn) return PyObject_CallMethodNoArgs(object, str_busy);
+    const Use use(self->busy);
+    if (!use) return PyObject_CallMethodNoArgs(object, str_busy);
     ProgramObject* program = self->program;
     if (!is_fit(program)) return nullptr;
     const int moved = has_moved(program);

@@ -54,6 +54,41 @@ def test_a_gradient_that_comes_later() -> None:
     assert (t == 1.0).all()
 
 
+@pytest.mark.parametrize("role", ["reads", "writes"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_graph_refuses_own_code_over_it(change: str, role: str) -> None:
+    t, hits = torch.zeros(N, dtype=torch.float64), []
+    node = eagle.opaque(lambda: hits.append(1), **{role: {"t": t}})
+    g = eagle.Graph().add_node(node, name="mine").build().launch(2)
+    CHANGES[change](t)
+    with pytest.raises(BufferRefused, match=r"^eagle\.Graph\.launch: node 'mine', plane 't': found an array at"):
+        g.launch()
+    assert hits == [1, 1]
+
+
+@pytest.mark.parametrize("role", ["guard", "limit", "brk"])
+def test_a_graph_refuses_cells_that_moved(role: str) -> None:
+    cells, hits = torch.ones(N, dtype=torch.uint32), []
+    made = {"guard": eagle.SkipGuard.nonzero(cells)} if role == "guard" else {role: cells}
+    g = eagle.Graph().add_node(eagle.repeat_while(eagle.opaque(lambda: hits.append(1)), max_iters=1, **made)).build()
+    g.launch()
+    cells.resize_(100 * N)
+    with pytest.raises(BufferRefused, match=rf"^eagle\.Graph\.launch: node 'repeat_while', plane '{role}': found"):
+        g.launch()
+    assert hits == [1]
+
+
+def test_own_code_may_write_to_a_parameter() -> None:
+    t = torch.ones(4, dtype=torch.float64, requires_grad=True)
+
+    def shrink() -> None:
+        with torch.no_grad():
+            t.mul_(0.5)
+
+    eagle.Graph().add_node(eagle.opaque(shrink, writes={"t": t})).build().launch(2)
+    assert t.tolist() == [0.25] * 4
+
+
 class Mover(producers.Producer):
     """A producer whose code does something to others each time it is read."""
 

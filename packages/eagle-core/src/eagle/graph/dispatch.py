@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from eagle.errors import refusal, shown
-from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, LAUNCH, SEQUENCE, Launch, every
+from eagle.graph.tree import LAUNCH, Launch, arms_of, every, with_arms
 from eagle.nodes import Node
 from eagle.plan import BoundPlan
 from eagle.plan.deploy import deploy_kernels
@@ -84,16 +84,8 @@ def _lowered(door: str, node: Node, policies: Mapping[str, str]) -> Node:
 
 def _replaced(node: Node, made: Mapping[int, Node]) -> Node:
     """A node with those of `made` in the place of what it holds."""
-    if node.kind in CONDITIONALS:
-        body = tuple(_replaced(one, made) for one in node.payload.body)
-        return replace(node, payload=replace(node.payload, body=body))
-    if node.kind == GROUP:
-        return replace(node, payload=tuple(tuple(_replaced(one, made) for one in arm) for arm in node.payload))
-    if node.kind == BRANCHES:
-        arms = tuple(tuple(_replaced(one, made) for one in arm) for arm in node.payload.arms)
-        return replace(node, payload=replace(node.payload, arms=arms))
-    if node.kind == SEQUENCE:
-        return replace(node, payload=tuple(_replaced(one, made) for one in node.payload))
+    if arms := arms_of(node):
+        return with_arms(node, tuple(tuple(_replaced(one, made) for one in arm) for arm in arms))
     return made.get(id(node), node)
 
 

@@ -184,12 +184,12 @@ class Graph(_core.Replays):
         """A conditional keeps cells of its own: it belongs to one graph."""
         found = [node.payload.made_of for node in every(nodes) if node.kind in CONDITIONALS]
         for made in found:
-            owner = getattr(made, "_graph", lambda: None)()
-            if owner is not None and owner is not self:
+            holder = None if made.holder is None else made.holder()
+            if holder not in (None, self):
                 raise ValueError(refusal(door, "node", f"a {type(made).__name__} that another graph holds",
                                          "one of its own", "make a new one for each graph"))
         for made in found:
-            object.__setattr__(made, "_graph", weakref.ref(self))
+            object.__setattr__(made, "holder", weakref.ref(self))
 
     def _open(self, door: str) -> None:
         if self._backend is not None:
@@ -448,7 +448,7 @@ class Graph(_core.Replays):
         for place in self._places:
             if (found := place.found()) is not None:
                 raise BufferRefused(refusal(
-                    door, f"node {place.node!r}, plane {place.plane!r}", found,
+                    door, f"node {place.node.label!r}, plane {place.plane!r}", found,
                     f"the array of shape {place.shape} that was there at build()", "make a new Graph, or put it back"))
         for node in every(self._nodes):
             plane = node.payload.bound.packed(door).moved(True) if node.kind == LAUNCH else None

@@ -25,7 +25,7 @@ class Place(NamedTuple):
     """An array that some node touches, or a view of another library's, where it was at build(), and whether some node
     writes it."""
 
-    node: str
+    node: Node
     plane: str
     array: np.ndarray[Any, Any] | BufferView
     address: int
@@ -71,16 +71,16 @@ def places_of(door: str, touched: Sequence[Touched]) -> tuple[Place, ...]:
                 if (known := found.get(id(plane.array))) is None:
                     found[id(plane.array)] = _place(door, node, plane, written)
                 elif written and not known.writes:
-                    found[id(plane.array)] = known._replace(node=node.label, plane=plane.name, writes=True)
+                    found[id(plane.array)] = known._replace(node=node, plane=plane.name, writes=True)
     return tuple(found.values())
 
 
 def _place(door: str, node: Node, plane: Plane, written: bool) -> Place:
     array = plane.array
     if isinstance(array, np.ndarray):
-        return Place(node.label, plane.name, array, array.ctypes.data, array.shape, written)
+        return Place(node, plane.name, array, array.ctypes.data, array.shape, written)
     view = view_for(door, f"node {node.label!r}, plane {plane.name!r}", array)
-    return Place(node.label, plane.name, view, view.ptr, view.shape, written)
+    return Place(node, plane.name, view, view.ptr, view.shape, written)
 
 
 def kind_for(door: str, touched: Sequence[Touched], backend: Any) -> str:
@@ -132,5 +132,5 @@ def check_device(door: str, device: Any) -> None:
 def refuse_read_only(door: str, places: Iterable[Place]) -> None:
     for place in places:
         if (found := place.read_only()) is not None:
-            raise BufferRefused(refusal(door, f"node {place.node!r}, plane {place.plane!r}", found, "a writable one",
-                                        "pass another array"))
+            raise BufferRefused(refusal(door, f"node {place.node.label!r}, plane {place.plane!r}", found,
+                                        "a writable one", "pass another array"))

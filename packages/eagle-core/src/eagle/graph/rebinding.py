@@ -13,7 +13,18 @@ import numpy as np
 from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BufferRefused, LayoutError, refusal, shown
 from eagle.graph.regions import run_nodes, share
-from eagle.graph.tree import BRANCHES, GROUP, LAUNCH, REPEAT_WHILE, SEQUENCE, SKIPPABLE, WAIT, Conditional, Launch, Wait
+from eagle.graph.tree import (
+    BRANCHES,
+    CONDITIONALS,
+    LAUNCH,
+    SKIPPABLE,
+    WAIT,
+    Conditional,
+    Launch,
+    Wait,
+    arms_of,
+    with_arms,
+)
 from eagle.interop.buffer import view_for
 from eagle.nodes import Node, SkipGuard, reduce, repeat_while, skippable
 from eagle.transfer import copy_node
@@ -105,27 +116,24 @@ class _Rebinding:
             changed = {plane: self.array(array) for plane, array in bound.planes.items()
                        if self.array(array) is not array}
             self._refuse_views(node, bound.planes.values())
-            return Node(LAUNCH, Launch(bound.over(self._door, changed)), node.name, node.grad)
+            return replace(node, payload=Launch(bound.over(self._door, changed)))
         if node.kind == "copy":
             self._refuse_views(node, (payload.src, payload.into))
-            return copy_node(self.array(payload.src), self.array(payload.into), node.name)
+            return replace(node, payload=copy_node(self.array(payload.src), self.array(payload.into)).payload)
         if node.kind == "reduce":
             arrays = payload.arrays
             self._refuse_views(node, arrays.values())
             made = reduce(self.array(arrays["x"]), self.array(arrays["out"]), op=payload.op, policy=payload.policy,
                           comp=self.array(arrays.get("comp")))
-            return Node("reduce", made.payload, node.name, node.grad)
+            return replace(node, payload=made.payload)
         if node.kind == WAIT:
-            return Node(WAIT, Wait(self.array(payload.plane), self.node(payload.writer)), node.name)
-        if node.kind == GROUP:
-            return Node(GROUP, tuple(tuple(self.nodes(arm)) for arm in payload), node.name)
-        if node.kind == SEQUENCE:
-            return Node(SEQUENCE, tuple(self.nodes(payload)), node.name)
-        if node.kind == BRANCHES:
-            return Node(BRANCHES, replace(payload, guards=tuple(map(self._guard, payload.guards)),
-                                          arms=tuple(tuple(self.nodes(arm)) for arm in payload.arms)), node.name)
-        if node.kind in (SKIPPABLE, REPEAT_WHILE):
+            return replace(node, payload=Wait(self.array(payload.plane), self.node(payload.writer)))
+        if node.kind in CONDITIONALS:
             return self._conditional(node)
+        if node.kind == BRANCHES:
+            node = replace(node, payload=replace(payload, guards=tuple(map(self._guard, payload.guards))))
+        if arms := arms_of(node):
+            return with_arms(node, tuple(tuple(self.nodes(arm)) for arm in arms))
         raise ValueError(refusal(self._door, str(name), f"an array that own code touches, node {node.label!r}",
                                  "one that kernels and copies alone touch", "call the builder again, or write into the "
                                  "array that is bound"))
@@ -141,7 +149,7 @@ class _Rebinding:
                                 brk=self.array(old.brk))
             self._swaps.append(("", old.iteration_index, made.iteration_index, old.iteration_index))
         body += self.nodes(node.payload.body)
-        return Node(node.kind, Conditional(made, tuple(body)), node.name)
+        return replace(node, payload=Conditional(made, tuple(body)))
 
     def _guard(self, guard: SkipGuard | None) -> SkipGuard | None:
         if guard is None:

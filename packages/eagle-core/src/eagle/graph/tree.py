@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ from eagle.sidecar import refuse_derived
 
 __all__ = ["BRANCHES", "Branches", "CONDITIONALS", "Conditional", "DEVICE", "GROUP", "HOST", "LAUNCH", "Launch",
            "REPEAT_WHILE", "SEQUENCE", "SKIPPABLE", "WAIT", "Wait", "arms_of", "as_node", "every", "group", "has_waits",
-           "launch", "leaves"]
+           "launch", "leaves", "with_arms"]
 
 GROUP, SEQUENCE, LAUNCH, SKIPPABLE, REPEAT_WHILE = "group", "sequence", "launch", "skippable", "repeat_while"
 HOST, DEVICE = "cpu", "gpu"  #: what a graph and a context say of where they run
@@ -112,7 +112,7 @@ def as_node(door: str, argument: str, part: Any, name: str | None = None, *, bar
     if isinstance(owner := getattr(part, "__self__", None), BoundPlan) and part == owner.launch:
         return launch(door, owner, name)
     if isinstance(part, Node):
-        return part if name is None else Node(part.kind, part.payload, name, part.grad)
+        return part if name is None else replace(part, name=name)
     if isinstance(part, Skippable | RepeatWhile):
         kind = SKIPPABLE if isinstance(part, Skippable) else REPEAT_WHILE
         return Node(kind, Conditional(part, tuple(_parts(door, f"{argument}, step", part.step, bare=True))), name)
@@ -161,12 +161,9 @@ def group(door: str, branches: Any, names: Any) -> Node:
 
 def _named(node: Node, name: str, alone: bool) -> Node:
     """The node of a branch of that name; `alone`: there is no other in it."""
-    if node.kind == SEQUENCE:
-        return Node(SEQUENCE, tuple(_named(part, name, alone) for part in node.payload), node.name, node.grad)
-    if node.kind == GROUP:
-        arms = tuple(tuple(_named(part, name, alone) for part in arm) for arm in node.payload)
-        return Node(GROUP, arms, node.name, node.grad)
-    return Node(node.kind, node.payload, name if alone else f"{name}.{node.label}", node.grad)
+    if node.kind in (GROUP, SEQUENCE):
+        return with_arms(node, tuple(tuple(_named(part, name, alone) for part in arm) for arm in arms_of(node)))
+    return replace(node, name=name if alone else f"{name}.{node.label}")
 
 
 def arms_of(node: Node) -> Arms:
@@ -178,6 +175,18 @@ def arms_of(node: Node) -> Arms:
     if node.kind == BRANCHES:
         return node.payload.arms  # type: ignore[no-any-return]
     return (node.payload.body,) if node.kind in CONDITIONALS else ()
+
+
+def with_arms(node: Node, arms: Arms) -> Node:
+    """The node with other nodes in the place of those it holds."""
+    payload: Any = arms
+    if node.kind == SEQUENCE:
+        payload = arms[0]
+    elif node.kind == BRANCHES:
+        payload = replace(node.payload, arms=arms)
+    elif node.kind in CONDITIONALS:
+        payload = replace(node.payload, body=arms[0])
+    return replace(node, payload=payload)
 
 
 def leaves(nodes: Sequence[Node]) -> Iterator[Node]:

@@ -23,6 +23,7 @@ GUARD, SKIPPABLE, REPEAT_WHILE = "eagle.SkipGuard", "eagle.skippable", "eagle.re
 ENDLESS = 2**32 - 1  # iterations, the most a cell counts
 
 Part = Callable[[], object]
+Holder = Callable[[], object] | None  # a weak reference to the graph that has a conditional
 
 
 def cells(door: str, argument: str, array: Any, *, writable: bool = False) -> tuple[Any, int]:
@@ -157,6 +158,7 @@ class Skippable:
     step: Any
     guard: SkipGuard
     parts: tuple[Part, ...] = field(init=False, repr=False)
+    holder: Holder = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", parts_of(SKIPPABLE, self.step))
@@ -193,6 +195,7 @@ class RepeatWhile:
     cap: int = field(init=False, repr=False)
     iteration_index: np.ndarray[Any, np.dtype[np.uint32]] = field(init=False, repr=False)
     counter: np.ndarray[Any, np.dtype[np.uint32]] = field(init=False, repr=False)  #: iterations left, and those done
+    holder: Holder = field(default=None, init=False, repr=False)
     _limit: Any = field(init=False, repr=False)  # the arrays, of numpy where they are in host memory
     _brk: Any = field(init=False, repr=False)
 

@@ -113,7 +113,9 @@ class Node:
 
 
 def _planes(node: Node, hook: str) -> tuple[Plane, ...]:
-    found = getattr(get_node_kind(node.kind), hook)(node)
+    found: tuple[Plane, ...] = getattr(get_node_kind(node.kind), hook)(node)
+    if node.kind in BUILT_IN:
+        return found
     try:
         planes = tuple(map(Plane._make, found))
     except (TypeError, ValueError):
