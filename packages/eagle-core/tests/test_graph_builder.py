@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builder_kernels import add, both, count, grow, high, hot, named, picked, scale, shrink, total, turned
+from graph_kernels import branchy
 
 import eagle
 from eagle.graph import opaque
@@ -292,6 +293,51 @@ def test_a_read_ahead_of_the_wait_races() -> None:
 
     with pytest.raises(ValueError, match="branches of one group with RAW"):
         f(plane())
+
+
+def test_a_wait_within_what_a_cell_decides() -> None:
+    @eagle.Graph.builder
+    def maybe(x, c):
+        g = eagle.Graph()
+        with g.parallel() as p:
+            with p.branch():
+                q = shrink(x)
+            with p.branch() as b:
+                r = add(x, x)
+                if c:
+                    b.wait(q)
+                    r = shrink(q)
+        g.result = r
+        return g
+
+    g = maybe(plane(), cell(1))
+    assert g.node_labels() == ["q", "r", "wait", "branches"] and g.schedule == ("work_share",)
+    assert g().tolist() == [2.0, 0.75]
+    assert g.bind(c=cell(0))().tolist() == [16.0, 6.0]
+
+
+@pytest.mark.parametrize("dispatch", ["switch", "predicated"])
+def test_a_wait_for_a_launch_that_dispatch_replaces(dispatch: str) -> None:
+    kind, y = np.array([0, 1]), np.array([4.0, 2.0])
+
+    @eagle.Graph.builder
+    def waits(x, c):
+        g = eagle.Graph(dispatch=dispatch)
+        for _ in range(3):
+            if not c:
+                break
+            with g.parallel() as p:
+                with p.branch():
+                    branchy(kind, x=y)
+                with p.branch() as b:
+                    b.wait(y)
+                    x = shrink(y)
+        g.result = x
+        return g
+
+    g = waits(plane(), cell(1))
+    assert g.dispatch == {"branchy": {"dispatch0": dispatch}}
+    assert g().tolist() == [0.25, 2.5] and y.tolist() == [0.5, 5.0]
 
 
 # ---- bind ------------------------------------------------------------------------------------------------------------

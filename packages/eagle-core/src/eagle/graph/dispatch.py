@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from eagle.errors import refusal, shown
-from eagle.graph.tree import LAUNCH, Launch, arms_of, every, with_arms
+from eagle.graph.tree import LAUNCH, WAIT, Launch, arms_of, every, with_arms
 from eagle.nodes import Node
 from eagle.plan import BoundPlan
 from eagle.plan.deploy import deploy_kernels
@@ -82,10 +82,13 @@ def _lowered(door: str, node: Node, policies: Mapping[str, str]) -> Node:
     return replace(node, payload=Launch(made.over(door, {}, bound.cleared) if bound.cleared else made))
 
 
-def _replaced(node: Node, made: Mapping[int, Node]) -> Node:
-    """A node with those of `made` in the place of what it holds."""
-    if arms := arms_of(node):
-        return with_arms(node, tuple(tuple(_replaced(one, made) for one in arm) for arm in arms))
+def _replaced(node: Node, made: dict[int, Node]) -> Node:
+    """A node with those of `made` in the place of what it holds, and of what it waits for; it is in `made` then."""
+    if id(node) not in made:
+        if arms := arms_of(node):
+            made[id(node)] = with_arms(node, tuple(tuple(_replaced(one, made) for one in arm) for arm in arms))
+        elif node.kind == WAIT:
+            made[id(node)] = replace(node, payload=replace(node.payload, writer=_replaced(node.payload.writer, made)))
     return made.get(id(node), node)
 
 

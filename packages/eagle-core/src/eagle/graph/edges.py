@@ -11,7 +11,7 @@ import numpy as np
 
 from eagle import _core
 from eagle.errors import refusal
-from eagle.graph.tree import GROUP, WAIT, arms_of, has_waits, leaves
+from eagle.graph.tree import GROUP, SEQUENCE, WAIT, arms_of, has_waits, leaves
 from eagle.interop.buffer import view_for
 from eagle.nodes import Node, Plane
 
@@ -83,7 +83,7 @@ def _groups(nodes: Sequence[Node], start: int = 0, *, waits: bool = True) -> lis
     groups = []
     for node in nodes:
         count = sum(1 for _ in leaves([node]))
-        if arms := (arms_of(node) if count and node.kind in (GROUP, "sequence") else ()):
+        if arms := (arms_of(node) if count and node.kind in (GROUP, SEQUENCE) else ()):
             first, branches = start, []
             for arm in arms:
                 size = sum(1 for _ in leaves(arm))

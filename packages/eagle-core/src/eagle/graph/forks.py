@@ -119,5 +119,5 @@ class BranchHandle:
                                          "one that does: what was written before the fork is there, and a branch "
                                          "cannot wait for itself or for a later one", "leave wait() out, or move the "
                                          "branches"))
-            self.recorder.add(Node(WAIT, Wait(plane, writers[-1])))
+            self._nodes.append(Node(WAIT, Wait(plane, writers[-1])))  # ahead of what cells decide within the branch
         return self
