@@ -78,6 +78,15 @@ def test_a_graph_refuses_cells_that_moved(role: str) -> None:
     assert hits == [1]
 
 
+def test_a_graph_refuses_a_gradient_that_comes_later() -> None:
+    t = torch.ones(N, dtype=torch.float64)
+    g = eagle.Graph().add(eagle.deploy(kernels.scale).bind(x=np.ones(N), a=3.0, b=0.0, out=t)).build()
+    t.requires_grad_()
+    with pytest.raises(BufferRefused, match="plane 'out': found an array that .*may no longer be written"):
+        g.launch()
+    assert (t == 1.0).all()
+
+
 def test_own_code_may_write_to_a_parameter() -> None:
     t = torch.ones(4, dtype=torch.float64, requires_grad=True)
 
