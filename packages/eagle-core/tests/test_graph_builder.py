@@ -165,6 +165,35 @@ def test_copies_own_code_and_reductions_in_the_order_of_calls() -> None:
     assert isinstance(eagle.copy(z, into=np.zeros(2)), eagle.graph.Node)
 
 
+def test_own_code_runs_where_it_is_given() -> None:
+    log: list[str] = []
+
+    def note(name: str) -> Any:
+        return opaque(lambda: log.append(name), name=name)
+
+    @eagle.Graph.builder
+    def f(x, c):
+        g = eagle.Graph()
+        first, total = note("first"), eagle.reduce(x, np.zeros(1))
+        g.add_node(total).add_node(total)
+        g.add_node(first, name="renamed")
+        g.add_node(eagle.skippable((note("in a body"), lambda: log.append("a function")), eagle.SkipGuard.nonzero(c)))
+        g.add_group([note("left"), [note("right"), note("last")]])
+        note("alone")
+        with g.parallel() as p:
+            with p.branch() as b:
+                b.add_node(note("in a branch"))
+            with p.branch():
+                note("in another")
+        return g
+
+    g = f(plane(), cell(1))
+    assert g.node_labels() == ["reduce", "reduce", "renamed", "skippable", "left", "right", "last", "alone",
+                               "in a branch", "in another"]
+    g()
+    assert log == ["first", "in a body", "a function", "left", "right", "last", "alone", "in a branch", "in another"]
+
+
 def test_a_graph_may_be_made_behind_the_first_call_and_has_its_keywords() -> None:
     @eagle.Graph.builder
     def f(x) -> eagle.Graph:

@@ -213,3 +213,19 @@ def test_an_exception_of_the_function_leaves_it(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         call(tmp_path, "g = eagle.Graph()\nshrink(x)\n1 / 0")
     assert shrink(np.ones(2)).tolist() == [0.5, 0.5]
+
+
+def test_a_block_that_fails_adds_nothing() -> None:
+    @eagle.Graph.builder
+    def fails(g: eagle.Graph, x):
+        shrink(x)
+        with g.parallel() as p, p.branch():
+            shrink(x)
+            raise ZeroDivisionError
+
+    x = np.array([8.0, 3.0])
+    g = eagle.Graph()
+    block(g, x)
+    with pytest.raises(ZeroDivisionError):
+        fails(g, x)
+    assert g.node_labels() == ["shrink"] and g.build().launch() is g

@@ -136,7 +136,7 @@ class Graph(_core.Replays):
             find_kind(door, leaf.kind)
         self._claim(door, [node])
         if self._recording is not None:
-            self._recording.add(node)
+            self._recording.put(node)
         else:
             self._nodes.append(node)
         return self
@@ -150,14 +150,17 @@ class Graph(_core.Replays):
 
     @contextmanager
     def record_block(self, door: str) -> Iterator[GraphRecorder]:
-        """While it is open, a block adds to this graph, which must not be built."""
+        """While it is open, a block adds to this graph, which must not be built; one that fails adds nothing."""
         self._open(door)
-        self._recording = GraphRecorder(door, self._nodes, self)
+        self._recording, before = GraphRecorder(door, self._nodes, self), len(self._nodes)
         try:
             yield self._recording
+            self._claim(door, self._nodes)
+        except BaseException:
+            del self._nodes[before:]
+            raise
         finally:
             self._recording = None
-        self._claim(door, self._nodes)
 
     def finish_recording(self, parameters: Mapping[str, Any]) -> Self:
         """The end of a builder, whose arguments were `parameters`."""

@@ -41,16 +41,24 @@ class GraphRecorder:
         self.forks: list[Any] = []  # the branches that are open
         self.target: Target | None = None
         self._labels = Counter(node.label.partition("#")[0] for node in every(root) if node.kind == LAUNCH)
-        self._nodes = {id(node): node for node in root}
+        self._loose: dict[int, tuple[list[Node], Node]] = {}  # own code, by its payload: where it was recorded
         self._own: list[Array] = []
 
     # ---- nodes -------------------------------------------------------------------------------------------------------
 
     def add(self, node: Node) -> None:
-        """Record a node, once."""
-        if id(node) not in self._nodes:
-            self._nodes[id(node)] = node
-            self.scopes[-1].append(node)
+        """Record a node that was just made."""
+        self.scopes[-1].append(node)
+        self._loose[id(node.payload)] = self.scopes[-1], node
+
+    def put(self, node: Node) -> None:
+        """Record a node that a method of the graph was given. Own code in it, which was recorded when it was made, goes
+        there."""
+        for inner in every([node]):
+            scope, loose = self._loose.pop(id(inner.payload), ([], inner))
+            if loose in scope:
+                scope.remove(loose)
+        self.scopes[-1].append(node)
 
     def copy(self, src: Array, into: Array, name: str | None = None) -> None:
         self.add(copy_node(src, into, name))

@@ -21,7 +21,7 @@ class Recorder(Protocol):
         """Record the call of a deployed kernel; what it returns."""
 
     def add(self, node: Node) -> None:
-        """Record a node, once."""
+        """Record a node that was just made."""
 
 
 class _Here(threading.local):
