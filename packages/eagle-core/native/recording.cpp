@@ -4,8 +4,7 @@
 #include "recording.h"
 
 #include <algorithm>
-#include <string>
-#include <utility>
+#include <string_view>
 
 #include "released.h"
 

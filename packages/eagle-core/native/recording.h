@@ -8,7 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bound.h"

@@ -366,6 +366,8 @@ def test_a_rebind_does_not_move_a_built_graph() -> None:
     bound.rebind(x=y)
     g.launch()
     assert (x.tolist(), y.tolist()) == ([0.5] * 4, [1.0] * 4)
+    g.profile(1)
+    assert (x.tolist(), y.tolist()) == ([0.25] * 4, [1.0] * 4)
 
 
 @pytest.mark.parametrize("form", ["launch", "body", "loop", "branches", "sequence", "entry"])
