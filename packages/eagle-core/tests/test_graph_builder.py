@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -419,6 +420,22 @@ def test_bind_takes_other_arrays() -> None:
     g.bind(x=x, c=c)
     check(x, c)
     assert g.node_labels() == labels
+
+
+def test_bind_keeps_the_form_of_the_result() -> None:
+    pair = namedtuple("pair", "sum difference")
+
+    @eagle.Graph.builder
+    def f(x):
+        g = eagle.Graph()
+        g.result = [pair(*both(x, x)), {"x": (x,)}]
+        return g
+
+    g = f(plane())
+    g.bind(x=(x := np.array([1.0, 2.0])))
+    first, second = g()
+    assert type(first) is pair and first.sum.tolist() == [2.0, 4.0] and first.difference.tolist() == [0.0, 0.0]
+    assert second["x"][0] is x
 
 
 def test_bind_takes_arrays_of_other_libraries() -> None:

@@ -94,7 +94,7 @@ class _Rebinding:
         if isinstance(value, dict):
             return {key: self.tree(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return type(value)(self.tree(item) for item in value)
+            return getattr(type(value), "_make", type(value))(map(self.tree, value))  # a named tuple has its own way
         return self.array(value)
 
     def nodes(self, nodes: Iterable[Node]) -> list[Node]:
