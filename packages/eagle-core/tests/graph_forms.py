@@ -35,3 +35,18 @@ def touching(reads: Any = (), writes: Any = (), name: str | None = None) -> Node
 
 def add_one(x: Array) -> Node:
     return opaque(lambda: np.add(x, 1, out=x, casting="unsafe"), reads={"x": x}, writes={"x": x})
+
+
+def refused(raised: type[Exception], *facts: str) -> Any:
+    """Expects an exception of exactly that class whose message has each of the facts, and the form of a refusal."""
+    class Expected:
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+            assert kind is raised, f"wanted {raised}, found {error!r}"
+            text = str(error)
+            assert [fact for fact in facts if fact not in text] == [], text
+            assert ": found " in text and ", wanted " in text
+            return True
+
+    return Expected()
