@@ -49,6 +49,7 @@ struct Problem {
 
     std::int64_t n = 0, cap = 1, unit = 0;
     bool movable = true, mapped = false, guarded = false, marking = false, leaping = false, lingers = false;
+    std::int64_t marksFrom = 0;        ///< number of the first sample that `marking` is about
     std::int64_t throwAfter = kNever;  ///< samples visited
     std::vector<std::int64_t> id, stop, taken, marks;
     std::vector<std::uint8_t> mask, guard;
@@ -187,7 +188,7 @@ struct Problem {
         }
         std::int64_t& taken = plane<std::int64_t>(params, kTaken)[i];
         if (word > cap - taken) overrun = true;
-        if (word == 1 && unit == 0 && cap != 1 && marking) ++plane<std::int64_t>(params, kMarks)[i];
+        if (word == 1 && unit == 0 && cap != 1 && marking && self >= marksFrom) ++plane<std::int64_t>(params, kMarks)[i];
         if (busy[static_cast<std::size_t>(self)].exchange(1, std::memory_order_relaxed)) shared = true;
         alive.fetch_add(1, std::memory_order_relaxed);
         const std::int64_t steps = std::min(word, last - taken);
