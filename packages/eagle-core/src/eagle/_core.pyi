@@ -148,8 +148,8 @@ class Bound:
 
 class Steps:
     native: bool
-    def __new__(cls, bounds: tuple[Bound, ...], mask: str, k: int, fused: bool, movable: bool, local: bool, ops: int,
-                /) -> Steps: ...
+    def __new__(cls, bounds: tuple[Bound, ...], mask: str, k: int, fused: bool, local: bool, movable: bool,
+                unaligned: bool, ops: int, /) -> Steps: ...
     def run(self, max_steps: int, threads: int, progress: Callable[[int, int], object] | None,
             /) -> tuple[int, int, bool, int, bool]: ...  # launches, steps, exact, visits, stopped
     def arm(self) -> None: ...
