@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +18,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import eagle
-from eagle import GraphPipeline, NonToggleableMemberError, SkipGuard, UnknownMemberError, opaque, repeat_while, skippable
+from eagle import (
+    GraphPipeline,
+    NonToggleableMemberError,
+    SkipGuard,
+    UnknownMemberError,
+    opaque,
+    repeat_while,
+    skippable,
+)
 from eagle.counters import snapshot
 from eagle.graph import Graph, Node
 from eagle.pipeline import PipelineMember
@@ -77,8 +87,8 @@ N = 70
 
 def planes() -> Planes:
     """Of numbers whose sums are exact."""
-    return {"x": np.arange(N) / 64, "y": np.arange(N) / 32 + 0.5, "s": np.zeros(N), "b": np.zeros(8), "k": np.arange(N) % 8,
-            "total": np.zeros(1), "z": np.zeros(N)}
+    return {"x": np.arange(N) / 64, "y": np.arange(N) / 32 + 0.5, "z": np.zeros(N), "b": np.zeros(8),
+            "k": np.arange(N) % 8, "total": np.zeros(1)}
 
 
 def scatter(p: Planes) -> None:
@@ -223,13 +233,13 @@ def test_planes_that_move() -> None:
     x = np.zeros(4)
     made = GraphPipeline().add(add_one(x), name="one").build().launch()
     with pytest.raises(eagle.BufferRefused, match=r"^GraphPipeline\.launch: node 'one', plane 'x': found an array of "
-                                                  r"shape \(4096,\) at another place .*, wanted the array of shape \(4,"):
+                                                  r"shape \(4096,\) at another .*, wanted the array of shape \(4,\)"):
         made.enqueue(pre_launch=lambda: x.resize(4096, refcheck=False))
     assert not x[4:].any() and x[0] == 1
     y = np.zeros(4)
     made = GraphPipeline().add(bind(ks.halve, x=y)).build()
     y.flags.writeable = False
-    with pytest.raises(eagle.BufferRefused, match=r"^GraphPipeline\.launch: node 'halve', plane 'x': found a read-only"):
+    with pytest.raises(eagle.BufferRefused, match=r"^GraphPipeline\.launch: node 'halve', plane 'x': found a read"):
         made.launch()
     y.flags.writeable = True
     made.launch()
@@ -305,7 +315,7 @@ def test_members_that_are_refused() -> None:
     x = ramp()
     made = GraphPipeline().add(nothing, name="a")
     for names in (["b", "b"], ["a", None]):
-        with pytest.raises(ValueError, match=r"^GraphPipeline\.add_concurrent: name: found '[ab]', which member [01] has"):
+        with pytest.raises(ValueError, match=r"^GraphPipeline\.add_concurrent: name: found '[ab]', which member [01] "):
             made.add_concurrent([nothing, nothing], names=names)
     with pytest.raises(ValueError, match=r"^GraphPipeline\.add: name: found 'a', which member 0 has, wanted a new one"):
         made.add(nothing, name="a")
@@ -340,7 +350,7 @@ def test_members_are_looked_up() -> None:
     assert first == made.member(0) == made.member(np.int64(0)) == made.member(first) == PipelineMember(0, "other")
     assert hash(first) == hash(made.member(0)) and (first.index, first.name) == (0, "one") and first != made.member(1)
     for unknown in ("two", 2, -1, PipelineMember(5)):
-        with pytest.raises(UnknownMemberError, match=r"^GraphPipeline\.set_member_enabled: member: found .*, wanted 0 to 1"):
+        with pytest.raises(UnknownMemberError, match=r"^GraphPipeline\.set_member_enabled: member: found .*, wanted 0"):
             made.set_member_enabled(unknown, True)
     for wrong in (None, 1.0, True, [0]):
         with pytest.raises(TypeError, match=r"^GraphPipeline\.member: member: found "):
@@ -360,9 +370,6 @@ def test_members_are_looked_up() -> None:
 
 def test_nobody_else_holds_what_it_is_made_of() -> None:
     """A pipeline keeps its planes and functions; it goes with its last reference."""
-    import gc
-    import weakref
-
     x, made = ramp(), GraphPipeline()
     node = opaque(lambda: np.add(x, 1, out=x), writes={"x": x})
     kept = weakref.ref(made.add(node).build().launch())

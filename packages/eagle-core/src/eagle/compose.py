@@ -242,13 +242,16 @@ class GraphComposer:
 
     def _replay(self, on: list[int], times: int, fired: list[int]) -> None:
         """Several runs of a member come one behind the other: each member then has a graph of its own."""
-        alone = times > 1 and len(on) > 1
+        if self._graph is None or not on:
+            return
         self._fired.fill(0)
         try:
-            for part in [[index] for index in on] if alone else [on] if on else []:
-                graph = self._by_itself(part[0]) if alone else self._graph
-                assert graph is not None
-                self._launch(graph, part, times, fired)
+            if times == 1 or len(on) == 1:
+                self._launch(self._graph, on, times, fired)
+                return
+            self._graph.refuse_moved()
+            for index in on:
+                self._launch(self._by_itself(index), [index], times, fired)
         finally:
             if self._mode == CONDITIONAL:
                 fired[:] = np.flatnonzero(self._fired).tolist()

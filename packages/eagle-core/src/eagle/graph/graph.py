@@ -382,8 +382,7 @@ class Graph(_core.Replays):
         if not self._enter():
             self._busy("profile")
         try:
-            if any(place.found() is not None for place in self._places):
-                self._moved(times)
+            self.refuse_moved()
             fusion = Fusion(self._fuse)
             seam = backends.host()
             program = program_of(door, seam, self._nodes, fusion, self._places, attribute=True)
@@ -459,8 +458,17 @@ class Graph(_core.Replays):
             raise RuntimeError(refusal(door, "this graph", "one that is not built", "one that is",
                                        "call build() first"))
 
+    @property
+    def _kind(self) -> str:
+        return self._title.removeprefix("eagle.")
+
     def _busy(self, method: str = "launch") -> NoReturn:
-        raise busy(self._title.removeprefix("eagle."), method)
+        raise busy(self._kind, method)
+
+    def refuse_moved(self) -> None:
+        """Raise BufferRefused where a plane is no longer what was recorded: for the rooms above."""
+        if any(place.found() is not None for place in self._places):
+            self._moved(1)
 
     def _moved(self, n: int) -> NoReturn:
         """Raises for the plane that is no longer what was recorded."""
@@ -469,13 +477,14 @@ class Graph(_core.Replays):
             if (found := place.found()) is not None:
                 raise BufferRefused(refusal(
                     door, f"node {place.node!r}, plane {place.plane!r}", found,
-                    f"the array of shape {place.shape} that was there at build()", "make a new Graph, or put it back"))
+                    f"the array of shape {place.shape} that was there at build()",
+                    f"make a new {self._kind}, or put it back"))
         for node in _every(self._nodes):
             if node.kind == "launch":
                 bound = node.payload.bound
                 bound.refuse_moved(door, bound.packed(door))
         raise BufferRefused(refusal(door, "a plane", "an array that moved", "arrays that stay as they were at build()",
-                                    "make a new Graph"))
+                                    f"make a new {self._kind}"))
 
     def _checked(self, n: int) -> None:
         """launch() while somebody asks for checks: node by node."""
