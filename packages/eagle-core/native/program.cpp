@@ -41,7 +41,7 @@ struct Cost {
     double ns = 1e9;
     uint32_t tick = 0;
 
-    bool brief() { return ns < kBrief && (++tick & 15) != 0; }
+    bool brief(int64_t n) { return ns * static_cast<double>(n) < kBrief && (++tick & 15) != 0; }
     void learn(Clock::duration took, int64_t replays) {
         ns = std::chrono::duration<double, std::nano>(took).count() / static_cast<double>(replays);
     }
@@ -168,8 +168,9 @@ bool failed(ProgramObject* self, eagle_status status) {
 
 bool replay(ProgramObject* self, int64_t n) {
     const Recording& recording = *self->recording;
-    if (n == 1 && !recording.has_calls() && self->cost.brief()) {
-        const eagle_status status = recording.replay();
+    if (!recording.has_calls() && self->cost.brief(n)) {
+        eagle_status status = EAGLE_OK;
+        for (; n > 0 && status == EAGLE_OK; --n) status = recording.replay();
         return status == EAGLE_OK || failed(self, status);
     }
     while (n > 0) {
@@ -290,6 +291,11 @@ PyObject* replays_after(PyObject* object, PyObject* args) {
     return guarded([&] { return launched(reinterpret_cast<ReplaysObject*>(object), n, ahead); });
 }
 
+/// _has_moved(): whether some plane is no longer what was recorded.
+PyObject* replays_has_moved(PyObject* object, PyObject*) {
+    return PyBool_FromLong(has_moved(reinterpret_cast<ReplaysObject*>(object)->program));
+}
+
 PyObject* replays_set(PyObject* object, PyObject* program) {
     if (!Py_IS_TYPE(program, ProgramType)) {
         PyErr_SetString(PyExc_TypeError, "_set: wanted a _core.Program");
@@ -361,6 +367,7 @@ PyMethodDef replays_methods[] = {
      "Raises RuntimeError before build(), TypeError for an n that is no integer, ValueError for a negative one, Busy\n"
      "while another call runs, BufferRefused when a plane has moved, changed its size or become read-only since."},
     {"_after", replays_after, METH_VARARGS, nullptr},
+    {"_has_moved", replays_has_moved, METH_NOARGS, nullptr},
     {"_set", replays_set, METH_O, nullptr},
     {"_enter", replays_enter, METH_NOARGS, nullptr},
     {"_leave", replays_leave, METH_NOARGS, nullptr},

@@ -67,6 +67,7 @@ class GraphComposer:
         self._mode = mode
         self._members: list[Member] = []
         self._active: frozenset[int] | None = None  # None before build()
+        self._on: list[int] = []  # those that are active, in order
         self._history: list[frozenset[int]] = []
         self._nodes: list[Node] = []  # what is recorded of each member
         self._graph: Graph | None = None  # of all of them, or those that are on
@@ -186,6 +187,7 @@ class GraphComposer:
             for index, node in enumerate(self._nodes):
                 self._graph.switch(method, leaves([node]), index in active)
         self._active = frozenset(everything) if self._mode == CONDITIONAL else active
+        self._on = sorted(self._active)
 
     def _recorded(self, members: Iterable[int]) -> Graph:
         return recorded(TITLE, self, [self._nodes[index] for index in members], self._device)
@@ -227,9 +229,9 @@ class GraphComposer:
             run = self._run if self._mode == SEQUENCED else self._replay
             try:
                 if times:
-                    run([index for index in range(len(self._members)) if index in active], times, fired)
+                    run(self._on, times, fired)
             finally:
-                self._history.append(frozenset(fired))
+                self._history.append(active if len(fired) == len(active) else frozenset(fired))
             return self
 
     def _run(self, on: list[int], times: int, fired: list[int]) -> None:

@@ -467,7 +467,7 @@ class Graph(_core.Replays):
 
     def refuse_moved(self) -> None:
         """Raise BufferRefused where a plane is no longer what was recorded: for the rooms above."""
-        if any(place.found() is not None for place in self._places):
+        if self._has_moved():
             self._moved(1)
 
     def _moved(self, n: int) -> NoReturn:
