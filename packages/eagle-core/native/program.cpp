@@ -283,16 +283,25 @@ PyObject* replays_launch(PyObject* object, PyObject* const* args, Py_ssize_t giv
     return guarded([&] { return launched(self, n); });
 }
 
+/// Whether there is something to launch; else an exception is set.
+bool has_program(PyObject* object) {
+    if (reinterpret_cast<ReplaysObject*>(object)->program) return true;
+    PyErr_SetString(PyExc_RuntimeError, "_core.Replays: wanted one with a program");
+    return false;
+}
+
 /// _after(ahead, n): launch(n) behind a call of `ahead`, both in one turn.
 PyObject* replays_after(PyObject* object, PyObject* args) {
     PyObject* ahead;
     long long n;
     if (!PyArg_ParseTuple(args, "OL:_after", &ahead, &n)) return nullptr;
+    if (!has_program(object)) return nullptr;
     return guarded([&] { return launched(reinterpret_cast<ReplaysObject*>(object), n, ahead); });
 }
 
 /// _has_moved(): whether some plane is no longer what was recorded.
 PyObject* replays_has_moved(PyObject* object, PyObject*) {
+    if (!has_program(object)) return nullptr;
     return PyBool_FromLong(has_moved(reinterpret_cast<ReplaysObject*>(object)->program));
 }
 

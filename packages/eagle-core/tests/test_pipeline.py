@@ -147,6 +147,28 @@ def test_a_reduction_over_samples_is_switched_as_a_whole() -> None:
     assert_array_equal(out, 2 * first)
 
 
+def test_switched_within_tiles_and_branches() -> None:
+    threads, planes = eagle.num_threads(), [ramp(N) for _ in range(4)]
+    try:
+        eagle.set_num_threads(2)
+        made = GraphPipeline().add(bind(ks.halve, x=planes[0])).add(drift(planes[0], ramp(N))).add(
+            bind(ks.halve, x=planes[0]))
+        made.add_concurrent([[bind(ks.halve, x=x), drift(x, ramp(N))] for x in planes[1:]]).build()
+        assert [(stage.schedule, stage.tile) for stage in made.graph.stages] == [
+            *[("work_share", 0)] * 3, ("branch_tasks", -1)]
+        made.set_member_enabled(1, False).set_member_enabled(4, False)
+        made.set_node_enabled(made.member_nodes(5)[0], False).launch(2)
+    finally:
+        eagle.set_num_threads(threads)
+    wanted = [ramp(N) for _ in range(4)]
+    for _ in range(2):
+        wanted[0] = wanted[0] * 0.5 * 0.5
+        wanted[1] = wanted[1] * 0.5 * 2.0 + ramp(N)
+        wanted[3] = wanted[3] * 2.0 + ramp(N)
+    for mine, other in zip(planes, wanted, strict=True):
+        assert_array_equal(mine, other)
+
+
 def test_one_node_of_a_member() -> None:
     x = np.zeros(3)
     made = GraphPipeline().add([add_one(x), bind(ks.halve, x=x)], name="both").build()
