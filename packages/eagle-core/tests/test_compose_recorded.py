@@ -240,6 +240,14 @@ def test_planes_that_move(mode: str) -> None:
     if mode == "rebuild":
         made.set_routing([0, 1]).launch()  # what is off is not recorded
         assert y[0] == 0.25
+    if mode == "rebuild":
+        made.set_routing([1, 0])
+        y.flags.writeable = False
+        with pytest.raises(eagle.BufferRefused, match=r"^GraphComposer\.set_routing: node 'halve', plane 'x': fo"):
+            made.set_routing([0, 1])
+        made.launch()
+        assert made.fired_history()[-1] == {0}  # what was recorded is still there
+        y.flags.writeable = True
     bound = bind(ks.halve, x=y)
     y.flags.writeable = False
     with pytest.raises(eagle.BufferRefused, match=r"^GraphComposer\.build: node 'halve', plane '[.\w]+': found a read"):

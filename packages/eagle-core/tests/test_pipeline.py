@@ -180,6 +180,15 @@ def test_one_node_of_a_member() -> None:
     assert x.tolist() == [1.0] * 3
 
 
+def test_a_node_in_two_members() -> None:
+    x = np.zeros(3)
+    one = add_one(x)
+    made = GraphPipeline().add(one).add([one, one]).build().set_member_enabled(1, False).launch()
+    assert x.tolist() == [1.0] * 3
+    made.set_node_enabled(made.member_nodes(1)[1], True).launch()
+    assert x.tolist() == [3.0] * 3
+
+
 def test_what_it_shows() -> None:
     x, y = ramp(), ramp()
     made = GraphPipeline(0).add(bind(ks.halve, x=x), name="first").add(bind(ks.halve, x=y))

@@ -180,17 +180,17 @@ class GraphComposer:
         """What a pattern means for what is recorded."""
         everything = range(len(self._members))
         if self._mode == REBUILD:
-            self._graph, self._alone = self._recorded(sorted(active)) if active else None, {}
+            self._graph, self._alone = self._recorded(method, sorted(active)) if active else None, {}
         elif self._mode != SEQUENCED and self._graph is None:
-            self._graph = self._recorded(everything)
+            self._graph = self._recorded(method, everything)
         if self._mode == ENABLED and self._graph is not None:
             for index, node in enumerate(self._nodes):
                 self._graph.switch(method, leaves([node]), index in active)
         self._active = frozenset(everything) if self._mode == CONDITIONAL else active
         self._on = sorted(self._active)
 
-    def _recorded(self, members: Iterable[int]) -> Graph:
-        return recorded(TITLE, self, [self._nodes[index] for index in members], self._device)
+    def _recorded(self, method: str, members: Iterable[int]) -> Graph:
+        return recorded(f"{TITLE}.{method}", self, [self._nodes[index] for index in members], self._device)
 
     def set_routing(self, pattern: Any) -> GraphComposer:
         """Switch members on and off for the launches to come: a flag for each member, nonzero is on, None all on.
@@ -260,7 +260,7 @@ class GraphComposer:
 
     def _by_itself(self, index: int) -> Graph:
         if index not in self._alone:
-            self._alone[index] = self._recorded([index])
+            self._alone[index] = self._recorded("launch", [index])
         return self._alone[index]
 
     def _launch(self, graph: Graph, part: list[int], times: int, fired: list[int]) -> None:

@@ -18,7 +18,7 @@ from eagle.graph import Graph, Node
 from eagle.graph.graph import recorded
 from eagle.graph.lowering import touched_by
 from eagle.graph.placing import check_device, kind_for
-from eagle.graph.switch import can_switch
+from eagle.graph.switch import can_switch, distinct
 from eagle.graph.tree import arms_of, as_node, group, leaves
 from eagle.nodes import record_with
 
@@ -71,7 +71,7 @@ class GraphPipeline:
         with self._turns("add"), record_with(None):
             self._open(door)
             self._check_names(door, (name,))
-            node = as_node(door, "step", step, name)
+            node = distinct(as_node(door, "step", step, name))
             self._append(node, [(name, tuple(leaves([node])))])
         return self
 
@@ -85,7 +85,7 @@ class GraphPipeline:
         door = f"{TITLE}.add_concurrent"
         with self._turns("add_concurrent"), record_with(None):
             self._open(door)
-            node = group(door, members, names)
+            node = distinct(group(door, members, names))
             given = tuple(names or (None,) * len(members))
             self._check_names(door, given)
             self._append(node, [(name, tuple(leaves(arm))) for name, arm in zip(given, arms_of(node), strict=True)])
@@ -120,7 +120,7 @@ class GraphPipeline:
             self._open(door)
             if not self._nodes:
                 raise ValueError(refusal(door, "members", "none", "one or more", "add some first"))
-            self._graph = recorded(TITLE, self, self._nodes, self._device, self._own_stream(door))
+            self._graph = recorded(door, self, self._nodes, self._device, self._own_stream(door))
         return self
 
     # ---- run ---------------------------------------------------------------------------------------------------------

@@ -306,7 +306,10 @@ class Graph(_core.Replays):
         `dispatch` that no launch can take, and a `backend` or `device` that is none or not where the planes live;
         RuntimeError the second time; BackendUnavailable where the backend records nothing.
         """
-        door = f"{self._title}.build"
+        return self._build(f"{DOOR}.build", backend, record, dispatch, device)
+
+    def _build(self, door: str, backend: str | None = None, record: bool = False, dispatch: Any = None,
+               device: Any = None) -> Self:
         if not self._enter():
             self._busy("build")
         try:
@@ -494,16 +497,16 @@ class Graph(_core.Replays):
                 node()
 
 
-def recorded(title: str, owner: object, nodes: Sequence[Node], device: int,
+def recorded(door: str, owner: object, nodes: Sequence[Node], device: int,
              stream: _core.Stream | None = None) -> Graph:
-    """A built graph of an `owner` whose messages begin with `title`: conditionals are the owner's, and leaves of the
-    nodes can be switched. Raises what :meth:`Graph.add_node` and :meth:`Graph.build` do."""
+    """A built graph of an `owner`, for its method `door`: messages name it, conditionals are the owner's, and leaves of
+    the nodes can be switched. Raises what :meth:`Graph.add_node` and :meth:`Graph.build` do."""
     with record_with(None):  # a builder records none of it
         made = Graph(device=None if device < 0 else device)
-    made._title, made._owner, made._switch = title, weakref.ref(owner), Switch(stream)
+    made._title, made._owner, made._switch = door.rpartition(".")[0], weakref.ref(owner), Switch(stream)
     for node in nodes:
-        made._append(f"{title}.build", node)
-    return made.build()
+        made._append(door, node)
+    return made._build(door)
 
 
 def _every(nodes: Iterable[Node]) -> Iterable[Node]:

@@ -8,15 +8,25 @@ from collections.abc import Iterable, Sequence
 from eagle import _core
 from eagle.graph.lowering import Fusion
 from eagle.graph.profile import units
-from eagle.graph.tree import BRANCHES, CONDITIONALS, leaves
+from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, SEQUENCE, leaves
 from eagle.nodes import Node
 
-__all__ = ["Switch", "can_switch"]
+__all__ = ["Switch", "can_switch", "distinct"]
 
 
 def can_switch(node: Node) -> bool:
     """Whether all that a node holds can be switched: it holds no conditional."""
     return not any(leaf.kind in (BRANCHES, *CONDITIONALS) for leaf in leaves([node]))
+
+
+def distinct(node: Node) -> Node:
+    """The same work in nodes of its own: a node that stands in two places is switched in one."""
+    payload = node.payload
+    if node.kind == SEQUENCE:
+        payload = tuple(map(distinct, payload))
+    elif node.kind == GROUP:
+        payload = tuple(tuple(map(distinct, arm)) for arm in payload)
+    return Node(node.kind, payload, node.name, node.grad)
 
 
 class Switch:
