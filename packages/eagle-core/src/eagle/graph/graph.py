@@ -12,7 +12,6 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, SupportsI
 import numpy as np
 
 from eagle import _core, backends, counters
-from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, BufferRefused, busy, refusal, shown
 from eagle.graph import pictures
 from eagle.graph.builder import decorated
@@ -21,21 +20,21 @@ from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.forks import Parallel
 from eagle.graph.looks import picture_of
 from eagle.graph.lowering import Fusion, Place, Touched, places_of, program_of, schedule_of, touched_by
+from eagle.graph.placing import check_device, kind_for
 from eagle.graph.profile import Profile, profile_of, units
 from eagle.graph.rebinding import rebound
 from eagle.graph.recorder import GraphRecorder
-from eagle.graph.tree import CONDITIONALS, DEVICE, HOST, arms_of, as_node, group, launch, leaves
-from eagle.interop.buffer import view_for
-from eagle.nodes import Node, RepeatWhile, Skippable, get_node_kind, recorder
+from eagle.graph.switch import Switch
+from eagle.graph.tree import CONDITIONALS, HOST, arms_of, as_node, group, launch, leaves
+from eagle.nodes import Node, RepeatWhile, Skippable, get_node_kind, record_with, recorder
 from eagle.plan import BoundPlan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Graph", "Stage"]
+__all__ = ["Graph", "Stage", "recorded"]
 
 DOOR = "eagle.Graph"
-BACKENDS = (HOST, DEVICE, "cuda", "hip", "metal")
 
 
 class Stage(NamedTuple):
@@ -68,6 +67,8 @@ class Graph(_core.Replays):
         self._result: Any = None
         self._recording: GraphRecorder | None = None  # while a builder records
         self._parameters: Mapping[str, Any] = {}  # of the builder that made it
+        self._title, self._owner = DOOR, weakref.ref[Any](self)  # of whom messages speak, and whose conditionals are
+        self._switch: Switch | None = None  # of one that was recorded for others
         if isinstance(recording := recorder(), GraphRecorder):
             if recording.graph is not None:
                 raise RuntimeError(refusal(DOOR, "a second graph", f"two in {recording.door}", "one for each builder",
@@ -181,11 +182,11 @@ class Graph(_core.Replays):
         found = [node.payload.made_of for node in _every(nodes) if node.kind in CONDITIONALS]
         for made in found:
             owner = getattr(made, "_graph", lambda: None)()
-            if owner is not None and owner is not self:
+            if owner is not None and owner is not self._owner():
                 raise ValueError(refusal(door, "node", f"a {type(made).__name__} that another graph holds",
                                          "one of its own", "make a new one for each graph"))
         for made in found:
-            object.__setattr__(made, "_graph", weakref.ref(self))
+            object.__setattr__(made, "_graph", self._owner)
 
     def _open(self, door: str) -> None:
         if self._backend is not None:
@@ -305,7 +306,10 @@ class Graph(_core.Replays):
         `dispatch` that no launch can take, and a `backend` or `device` that is none or not where the planes live;
         RuntimeError the second time; BackendUnavailable where the backend records nothing.
         """
-        door = f"{DOOR}.build"
+        return self._build(f"{DOOR}.build", backend, record, dispatch, device)
+
+    def _build(self, door: str, backend: str | None = None, record: bool = False, dispatch: Any = None,
+               device: Any = None) -> Self:
         if not self._enter():
             self._busy("build")
         try:
@@ -321,8 +325,8 @@ class Graph(_core.Replays):
             nodes, chosen = dispatched(door, self._nodes, self._given("dispatch", dispatch))
             refuse_races(door, nodes)
             touched = touched_by(nodes)
-            kind = _kind(door, touched, self._given("backend", backend))
-            _check_device(door, self._given("device", device))
+            kind = kind_for(door, touched, self._given("backend", backend))
+            check_device(door, self._given("device", device))
             seam = backends.load(kind)
             if not seam.has("launcher_launch"):
                 raise BackendUnavailable(refusal(door, "backend", f"{kind!r}, which records nothing",
@@ -338,8 +342,11 @@ class Graph(_core.Replays):
         """Record nodes, which then are the graph's."""
         fusion, places = Fusion(self._fuse), places_of(touched)
         _refuse_read_only(door, places)
-        program = program_of(door, seam, nodes, fusion, places)
+        switch = self._switch
+        program = program_of(door, seam, nodes, fusion, places, switch is not None, switch.handle if switch else 0)
         stages = tuple(_stages(nodes, fusion))
+        if switch is not None:
+            switch.take(program, nodes, fusion)
         self._set(program)
         self._nodes, self._places, self._stages = list(nodes), places, stages
 
@@ -378,11 +385,12 @@ class Graph(_core.Replays):
         if not self._enter():
             self._busy("profile")
         try:
-            if any(place.found() is not None for place in self._places):
-                self._moved(times)
+            self.refuse_moved()
             fusion = Fusion(self._fuse)
             seam = backends.host()
             program = program_of(door, seam, self._nodes, fusion, self._places, attribute=True)
+            if self._switch is not None:
+                self._switch.carry_over(program)
             replays = [program.timed() for _ in range(times)]
             if not replays[0]:
                 raise BackendUnavailable(refusal(door, "backend", f"{seam.kind!r}, which times no nodes",
@@ -398,7 +406,7 @@ class Graph(_core.Replays):
 
     def _launch(self, *args: Any, **kw: Any) -> Self:
         """What launch() leaves to Python: other arguments than one int of 0 or more."""
-        door = f"{DOOR}.launch"
+        door = f"{self._title}.launch"
         if len(args) > 1 or kw.keys() - {"n"} or (args and kw):
             raise TypeError(refusal(door, "arguments", f"{len(args)} and {sorted(kw)}", "n alone", "pass launch(n)"))
         times = _times(door, kw.get("n", args[0] if args else 1))
@@ -407,10 +415,30 @@ class Graph(_core.Replays):
 
     def enqueue(self, n: SupportsIndex = 1) -> Self:
         """On the host the same as :meth:`launch`."""
-        door = f"{DOOR}.enqueue"
+        return self.enqueue_behind(None, n)
+
+    def enqueue_behind(self, ahead: Callable[[], object] | None, n: SupportsIndex) -> Self:
+        """:meth:`enqueue` behind a call of `ahead`, in one turn: for the rooms above."""
+        door = f"{self._title}.enqueue"
         times = _times(door, n)
         self._built(door)
-        return self.launch(times)
+        return self.launch(times) if ahead is None else self._after(ahead, times)
+
+    def reached(self) -> list[Node]:
+        """The leaves that the last launch of a graph that :func:`recorded` made began, or passed by: for the rooms
+        above."""
+        return [] if self._switch is None else self._switch.reached()
+
+    def switch(self, method: str, nodes: Iterable[Node], on: bool) -> None:
+        """Switch leaves of a graph that :func:`recorded` made, for the launches to come: for the rooms above, whose
+        `method` it is."""
+        assert self._switch is not None
+        if not self._enter():
+            self._busy(method)
+        try:
+            self._switch.set(nodes, on)
+        finally:
+            self._leave()
 
     def synchronize(self) -> Self:
         """Wait for what was enqueued; on the host nothing is left to wait for."""
@@ -433,29 +461,52 @@ class Graph(_core.Replays):
             raise RuntimeError(refusal(door, "this graph", "one that is not built", "one that is",
                                        "call build() first"))
 
+    @property
+    def _kind(self) -> str:
+        return self._title.removeprefix("eagle.")
+
     def _busy(self, method: str = "launch") -> NoReturn:
-        raise busy("Graph", method)
+        raise busy(self._kind, method)
+
+    def refuse_moved(self) -> None:
+        """Raise BufferRefused where a plane is no longer what was recorded: for the rooms above."""
+        if self._has_moved():
+            self._moved(1)
 
     def _moved(self, n: int) -> NoReturn:
         """Raises for the plane that is no longer what was recorded."""
-        door = f"{DOOR}.launch"
+        door = f"{self._title}.launch"
         for place in self._places:
             if (found := place.found()) is not None:
                 raise BufferRefused(refusal(
                     door, f"node {place.node!r}, plane {place.plane!r}", found,
-                    f"the array of shape {place.shape} that was there at build()", "make a new Graph, or put it back"))
+                    f"the array of shape {place.shape} that was there at build()",
+                    f"make a new {self._kind}, or put it back"))
         for node in _every(self._nodes):
             if node.kind == "launch":
                 bound = node.payload.bound
                 bound.refuse_moved(door, bound.packed(door))
         raise BufferRefused(refusal(door, "a plane", "an array that moved", "arrays that stay as they were at build()",
-                                    "make a new Graph"))
+                                    f"make a new {self._kind}"))
 
     def _checked(self, n: int) -> None:
         """launch() while somebody asks for checks: node by node."""
+        nodes = self._nodes if self._switch is None else self._switch.on()
         for _ in range(n):
-            for node in self._nodes:
+            for node in nodes:
                 node()
+
+
+def recorded(door: str, owner: object, nodes: Sequence[Node], device: int,
+             stream: _core.Stream | None = None) -> Graph:
+    """A built graph of an `owner`, for its method `door`: messages name it, conditionals are the owner's, and leaves of
+    the nodes can be switched. Raises what :meth:`Graph.add_node` and :meth:`Graph.build` do."""
+    with record_with(None):  # a builder records none of it
+        made = Graph(device=None if device < 0 else device)
+    made._title, made._owner, made._switch = door.rpartition(".")[0], weakref.ref(owner), Switch(stream)
+    for node in nodes:
+        made._append(door, node)
+    return made._build(door)
 
 
 def _every(nodes: Iterable[Node]) -> Iterable[Node]:
@@ -490,52 +541,6 @@ def _times(door: str, n: Any) -> int:
     if not 0 <= times < 2**63:
         raise ValueError(refusal(door, "n", shown(times), "0 to 2**63 - 1", "pass how often the graph shall run"))
     return times
-
-
-def _kind(door: str, touched: Sequence[Touched], backend: Any) -> str:
-    """The kind that runs nodes over planes where these are."""
-    if backend is not None and (not isinstance(backend, str) or backend not in (*BACKENDS, *backends.kinds())):
-        raise ValueError(refusal(door, "backend", shown(backend), f"one of {BACKENDS}", "leave it out: the planes say"))
-    places: dict[tuple[int, int], str] = {}  # of planes on devices
-    on_host = False
-    for node, reads, writes in touched:
-        for plane in (*reads, *writes):
-            if isinstance(plane.array, np.ndarray):
-                on_host = True
-                continue
-            what = f"plane {plane.name!r} of {node.label!r}"
-            device, ordinal = view_for(door, what, plane.array).device
-            if device in HOST_DEVICE_TYPES:
-                on_host = True
-            else:
-                places.setdefault((int(device), int(ordinal)), what)
-    away = list(places)
-    host = backends.for_device_type(1)
-    if len(away) > 1:
-        raise ValueError(refusal(door, places[away[1]], f"device {away[1]} (DLPack type, ordinal)",
-                                 f"device {away[0]}, where {places[away[0]]} is", "make a graph for each device"))
-    if away and backend in (HOST, host):
-        raise ValueError(refusal(door, "backend", f"{backend!r}, and {places[away[0]]} on a device", repr(DEVICE),
-                                 "leave backend= out, or move the planes"))
-    if not away and on_host and backend not in (None, HOST, host):
-        raise ValueError(refusal(door, "backend", f"{backend!r}, and planes on the host", repr(host),
-                                 "leave backend= out, or move the planes"))
-    if away or backend not in (None, HOST, host):
-        what = places[away[0]] if away else "backend"
-        raise BackendUnavailable(refusal(door, what, "memory of a device" if away else repr(backend), "the host",
-                                         "this version runs graphs there; copy the planes"))
-    return host
-
-
-def _check_device(door: str, device: Any) -> None:
-    """Refuse a device other than the host's, 0."""
-    if device is None:
-        return
-    if isinstance(device, bool | np.bool_) or not hasattr(type(device), "__index__"):
-        raise TypeError(refusal(door, "device", shown(device), "the ordinal of a device", "pass an int"))
-    if operator.index(device) != 0:
-        raise ValueError(refusal(door, "device", str(operator.index(device)), "0: the planes are on the host",
-                                 "leave it out: it moves nothing"))
 
 
 def _refuse_read_only(door: str, places: Iterable[Place]) -> None:

@@ -43,11 +43,12 @@ class Context:
 
 
 def program_of(door: str, backend: _core.Backend, nodes: Sequence[Node], fusion: Fusion, places: Sequence[Place],
-               attribute: bool = False) -> _core.Program:
-    """The nodes, recorded; `places` are those of their arrays; `attribute`: to be timed one by one."""
+               attribute: bool = False, stream: int = 0) -> _core.Program:
+    """The nodes, recorded; `places` are those of their arrays; `attribute`: to be timed or switched one by one;
+    `stream`: where, 0 one of its own."""
     steps = tuple(_steps(door, nodes, fusion, Context(HOST)))
     arrays = tuple((place.array, place.writes) for place in places)
-    program = _core.Program(backend, -1, steps, arrays, tuple(checks_of(nodes)), attribute)
+    program = _core.Program(backend, -1, steps, arrays, tuple(checks_of(nodes)), attribute, stream)
     counters.add("captures", "instantiations")
     return program
 
