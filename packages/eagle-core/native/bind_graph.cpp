@@ -95,8 +95,8 @@ public:
         return count;
     }
 
-    /// (src, dst, plane, kind) of each, in tuples of that type. There may be millions: what they hold is made once, and as
-    /// nothing of it leads to another object, the collector need not look at them.
+    /// (src, dst, plane, kind) of each, in tuples of that type. There may be millions: what they hold is made once, and
+    /// as nothing of it leads to another object, the collector need not look at them.
     nb::object tuples(nb::type_object type) const {
         const NoCollection paused;
         std::vector<nb::object> nodes, names;

@@ -18,12 +18,12 @@
 namespace eagle::graph {
 
 struct PlaceOptions {
-    bool unicode = true;  // false: texts in ASCII
-    int maxLabel = 24;    // cells of a label; longer ones are cut
-    bool wrap = false;    // or, by this, go on in the next line, as do names
-    int bus = 1;          // rows in which runs turn
-    int tips = 0;         // rows between a frame's labels and its boxes
-    int beside = 0;       // cells from a source's centre to its names
+    bool unicode = true;   // false: texts in ASCII
+    int maxLabel = 24;     // cells of a label; longer ones are cut
+    bool wrap = false;     // or, by this, go on in the next line, as do names
+    int bus = 1;           // rows in which runs turn
+    int tips = 0;          // rows between a frame's labels and its boxes, where runs end beside the labels
+    int beside = 0;        // cells from a source's centre to its names
     bool brackets = true;  // whether there are any
 };
 
@@ -63,9 +63,10 @@ struct Placement {
         int x = 0, y = 0;
         std::u32string text;
     };
-    /// Beside the layers of nodes that run together; the rows at which it reaches to the left.
+    /// Beside the layers of nodes that run together, of one number or several; the rows at which it reaches to the
+    /// left.
     struct Bracket {
-        int x = 0;
+        int x = 0, tiles = 0;
         std::vector<int> rows;
     };
     /// The first row of each part of a layer; `end` is behind the last one.
@@ -79,7 +80,7 @@ struct Placement {
     std::vector<Names> names;
     std::vector<Gutter> gutter;
     std::vector<Bracket> brackets;
-    int bracketed = 0;  // the column from which they reach to the right
+    int bracketed = 0;       // the column from which they reach to the right
     std::vector<Rows> rows;  // of each layer
     int width = 0, height = 0;
 };
@@ -235,7 +236,7 @@ private:
                 if (!added) at->second.width += 3 + width(item);
             }
         for (const auto& [frame, span] : spans) {
-            const int missing = cells(titles_[frame]) + 2 - span.width;
+            const int title = cells(titles_[frame]), missing = (options_.tips ? 2 * title : title) + 2 - span.width;
             if (missing <= 0) continue;
             const int more = missing + missing % 2;
             p_.boxes[span.first].w += more;
@@ -312,15 +313,15 @@ private:
         std::map<int, std::set<int>> tiles;
         for (const Node& node : d_.nodes)
             if (node.tile >= 0) tiles[node.tile].insert(l_.layer[node.id]);
-        std::set<std::vector<int>> spans;
-        for (const auto& [tile, layers] : tiles) spans.emplace(layers.begin(), layers.end());
+        std::map<std::vector<int>, int> spans;
+        for (const auto& [tile, layers] : tiles) ++spans[{layers.begin(), layers.end()}];
         std::vector<int> ends;  // of the brackets in each column
-        for (const std::vector<int>& layers : spans) {
+        for (const auto& [layers, count] : spans) {
             std::size_t column = 0;
             while (column < ends.size() && ends[column] >= layers.front()) ++column;
             if (column == ends.size()) ends.push_back(0);
             ends[column] = layers.back();
-            p_.brackets.push_back({margin + 1 + static_cast<int>(column), layers});
+            p_.brackets.push_back({margin + 1 + static_cast<int>(column), count, layers});
         }
         p_.bracketed = margin;
         return ends.empty() ? margin : margin + static_cast<int>(ends.size()) + 2;

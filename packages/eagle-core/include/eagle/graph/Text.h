@@ -163,8 +163,12 @@ inline std::string ascii(const Description& whole, const Layout& l, bool unicode
         }
         out += "\n";
     }
-    if (!p.brackets.empty())
-        out += std::string("  stages:  ") + (unicode ? "─┐ ─┘" : "-+ -+") + " run together, tile by tile\n";
+    if (!p.brackets.empty()) {
+        const bool several =
+            std::any_of(p.brackets.begin(), p.brackets.end(), [](const auto& b) { return b.tiles > 1; });
+        out += std::string("  stages:  ") + (unicode ? "─┐ ─┘" : "-+ -+") + " run together, tile by tile" +
+               (several ? ", in a group each branch by itself\n" : "\n");
+    }
     if (d.hidden > 0) out += "  not drawn: " + std::to_string(d.hidden) + " edges that a path of these implies\n";
     return out;
 }

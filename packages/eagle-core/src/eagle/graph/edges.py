@@ -38,7 +38,7 @@ class Edge(NamedTuple):
         return _core.EDGE_MEANINGS[self.kind]
 
 
-#: Name, node, and access of a plane; between them an array of numpy, or address, shape, strides and bytes of an element.
+#: Name, node, and access of a plane; between them an array of numpy, or address, shape, strides, bytes of an element.
 Row = tuple[str, int, Any, int] | tuple[str, int, int, Sequence[int], Sequence[int], int, int]
 
 

@@ -296,13 +296,17 @@ class Graph(_core.Replays):
         """The graph as a digraph of Graphviz."""
         return pictures.dot(self._picture)
 
+    def to_svg(self) -> str:
+        """The graph as an SVG image."""
+        return pictures.svg(self._picture)
+
     def __str__(self) -> str:
         if not self._nodes:
             return f"{self._picture.header}\n\n  (empty)\n"
         return pictures.text(self._picture)
 
     def _repr_svg_(self) -> str:
-        return pictures.svg(self._picture)
+        return self.to_svg()
 
     def _repr_html_(self) -> str:
         return pictures.html(self._picture)

@@ -4,14 +4,26 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from eagle import _core, counters, exec
-from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, HOST, LAUNCH, SEQUENCE, WAIT, arms_of, has_waits, leaves, planes_of
+from eagle.graph.tree import (
+    BRANCHES,
+    CONDITIONALS,
+    GROUP,
+    HOST,
+    LAUNCH,
+    SEQUENCE,
+    WAIT,
+    arms_of,
+    has_waits,
+    leaves,
+    planes_of,
+)
 from eagle.interop.buffer import view_for
 from eagle.nodes import BUILT_IN, Node, Plane, RepeatWhile, SkipGuard, get_node_kind
 from eagle.plan import BoundPlan
@@ -217,7 +229,7 @@ class Fusion:
 
     def __init__(self, wanted: bool) -> None:
         self._wanted = wanted
-        self._local: dict[int, _Slots | None] = {}  # by the identity of a signature
+        self._local: dict[Hashable, _Slots | None] = {}  # by kernel
         self._found: dict[tuple[int, ...], list[list[Node]]] = {}
 
     def runs(self, nodes: Sequence[Node]) -> list[list[Node]]:
@@ -277,12 +289,13 @@ class Fusion:
         if plan.npartitions != 1 or plan.partitions is not None or bound.cleared:
             return None
         signature = plan.signature
-        if id(signature) not in self._local:
+        kernel, digest, _ = getattr(plan.plugin, "_hawk_source", None) or (signature, None, None)
+        if (key := (id(kernel), digest)) not in self._local:  # the same kernel may have been deployed often
             local = len(signature.stages) == 1 and reach(signature) >= Reach.LOCAL and all(
                 slot.use is Use.SAMPLES or not slot.writes for slot in signature.stages[0].slots)
-            self._local[id(signature)] = tuple((slot.name, slot.width, slot.use is Use.SAMPLES, slot.writes)
+            self._local[key] = tuple((slot.name, slot.width, slot.use is Use.SAMPLES, slot.writes)
                                                for slot in signature.arguments) if local else None
-        return self._local[id(signature)]
+        return self._local[key]
 
 
 _Slots = tuple[tuple[str, int, bool, bool], ...]  # name, width, whether it has a column a sample, whether it is written
