@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Self, SupportsIndex
+from typing import Any, Self, SupportsIndex, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,20 +91,25 @@ def overlap(a: tuple[int, Sequence[int], Sequence[int], int], b: tuple[int, Sequ
             max_work: int = ...) -> bool: ...
 
 # name, node, address, shape, strides, itemsize, access: 0 read, 1 written, 2 both
-_Plane = tuple[str, int, int, Sequence[int], Sequence[int], int, int]
+_Plane = tuple[str, int, NDArray[Any], int] | tuple[str, int, int, Sequence[int], Sequence[int], int, int]
 _Groups = Sequence[Sequence[Sequence[int]]]  # of each group the nodes of each branch
+
+_Tuple = TypeVar("_Tuple", bound=tuple[int, int, str, str])
 
 class Edges:  # found whenever they are asked for: a chain has one between every two nodes
     def __len__(self) -> int: ...
-    def tuples(self) -> list[tuple[int, int, str, str]]: ...  # src, dst, plane, kind
+    @overload  # src, dst, plane, kind
+    def tuples(self) -> tuple[tuple[int, int, str, str], ...]: ...
+    @overload
+    def tuples(self, kind: type[_Tuple]) -> tuple[_Tuple, ...]: ...  # that kind of tuples
 
 def derive_edges(planes: Sequence[_Plane], groups: _Groups = ...) -> Edges: ...
 
 # first, second, their planes' names, kind: pairs in different branches
 def sibling_conflicts(planes: Sequence[_Plane], groups: _Groups) -> list[tuple[int, int, str, str, str]]: ...
 
-class Drawing:  # label, kind, schedule, frame, own code; kind, label, parent
-    def __init__(self, nodes: Sequence[tuple[str, str, str, int, bool]],
+class Drawing:  # label, kind, schedule, frame, own code, tile; kind, label, parent
+    def __init__(self, nodes: Sequence[tuple[str, str, str, int, bool, int]],
                  edges: Edges | Sequence[tuple[int, int, str, str]],
                  frames: Sequence[tuple[str, str, int]]) -> None: ...
     hidden: int  # edges that are not drawn
@@ -162,6 +167,7 @@ class Launches:
 def keep_call(cls: type[Calls], /) -> type[Calls]: ...
 def ask_records(change: int, /) -> None: ...  # so many more, or fewer, threads record calls instead of running them
 def ask_checks(by: int, /) -> None: ...
+def address(array: NDArray[Any], /) -> int: ...
 def cut(parts: int, given: tuple[tuple[int, int, int], ...], n: int, /) -> tuple[tuple[int, int, int], ...]: ...
 def canonical(op: int, x: FloatSamples, comp: FloatSamples | None, /) -> float: ...  # op: 0 sum, 1 max, 2 min
 # Of a host entry: its address, the bytes of its memory, the least samples worth a thread. fold: 0 sum, 1 max, 2 all,

@@ -25,7 +25,7 @@ from eagle.graph.profile import Profile, profile_of, units
 from eagle.graph.rebinding import rebound
 from eagle.graph.recorder import GraphRecorder
 from eagle.graph.switch import Switch
-from eagle.graph.tree import CONDITIONALS, HOST, arms_of, as_node, group, launch, leaves
+from eagle.graph.tree import CONDITIONALS, HOST, LAUNCH, arms_of, as_node, group, launch, leaves
 from eagle.nodes import Node, RepeatWhile, Skippable, get_node_kind, record_with, recorder
 from eagle.plan import BoundPlan
 
@@ -62,6 +62,9 @@ class Graph(_core.Replays):
         self._fuse = True
         self._backend: str | None = None
         self._stages: tuple[Stage, ...] = ()
+        self._tiles: list[int] = []  # of each leaf of a built graph
+        self._found: _core.Edges | None = None  # once they were asked for, of a built graph
+        self._drawn: pictures.Picture | None = None
         self._dispatch: dict[str, dict[str, str]] = {}
         self._places: tuple[Place, ...] = ()
         self._result: Any = None
@@ -129,9 +132,10 @@ class Graph(_core.Replays):
         return self._append(door, group(door, branches, names))
 
     def _append(self, door: str, node: Node) -> Self:
-        for leaf in _every([node]):
-            get_node_kind(leaf.kind)
-        self._claim(door, [node])
+        if node.kind != LAUNCH:
+            for leaf in _every([node]):
+                get_node_kind(leaf.kind)
+            self._claim(door, [node])
         if self._recording is not None:
             self._recording.add(node)
         else:
@@ -196,7 +200,14 @@ class Graph(_core.Replays):
 
     def edges(self) -> tuple[Edge, ...]:
         """Which node must wait for which, and why; also before build()."""
-        return edges_of(derive(f"{DOOR}.edges", self._nodes))
+        return edges_of(self._derived(f"{DOOR}.edges"))
+
+    def _derived(self, door: str) -> _core.Edges:
+        if self._backend is None:
+            return derive(door, self._nodes)
+        if self._found is None:
+            self._found = derive(door, self._nodes)
+        return self._found
 
     def node_labels(self) -> list[str]:
         """The labels of the nodes in the order they were added, members of groups included; a conditional is one."""
@@ -261,7 +272,11 @@ class Graph(_core.Replays):
 
     @property
     def _picture(self) -> pictures.Picture:
-        return picture_of(self._nodes, self.schedule, self._backend)
+        if self._backend is None:
+            return picture_of(self._nodes, self._derived(DOOR))
+        if self._drawn is None:
+            self._drawn = picture_of(self._nodes, self._derived(DOOR), self._backend, self.schedule, self._tiles)
+        return self._drawn
 
     def show(self, *, file: IO[str] | None = None) -> None:
         """Print the graph."""
@@ -282,13 +297,17 @@ class Graph(_core.Replays):
         """The graph as a digraph of Graphviz."""
         return pictures.dot(self._picture)
 
+    def to_svg(self) -> str:
+        """The graph as an SVG image."""
+        return pictures.svg(self._picture)
+
     def __str__(self) -> str:
         if not self._nodes:
             return f"{self._picture.header}\n\n  (empty)\n"
         return pictures.text(self._picture)
 
     def _repr_svg_(self) -> str:
-        return pictures.svg(self._picture)
+        return self.to_svg()
 
     def _repr_html_(self) -> str:
         return pictures.html(self._picture)
@@ -348,7 +367,8 @@ class Graph(_core.Replays):
         if switch is not None:
             switch.take(program, nodes, fusion)
         self._set(program)
-        self._nodes, self._places, self._stages = list(nodes), places, stages
+        self._nodes, self._places, self._stages, self._tiles = list(nodes), places, stages, fusion.tiles(nodes)
+        self._found = self._drawn = None
 
     def bind(self, **planes: Any) -> Self:
         """Other arrays for arguments of the builder that made this graph, of the same shapes and dtypes. Returns this
@@ -479,7 +499,7 @@ class Graph(_core.Replays):
         for place in self._places:
             if (found := place.found()) is not None:
                 raise BufferRefused(refusal(
-                    door, f"node {place.node!r}, plane {place.plane!r}", found,
+                    door, f"node {place.node.label!r}, plane {place.plane!r}", found,
                     f"the array of shape {place.shape} that was there at build()",
                     f"make a new {self._kind}, or put it back"))
         for node in _every(self._nodes):
@@ -522,8 +542,10 @@ def _stages(nodes: Sequence[Node], fusion: Fusion) -> Iterable[Stage]:
     for run in fusion.runs(nodes):
         tile += len(run) > 1
         for node in run:
-            fused = tuple(tuple(part.label for part in inner) for arm in arms_of(node) for inner in fusion.runs(arm)
-                          if len(inner) > 1)
+            if node.kind == LAUNCH:
+                yield Stage((node.label,), "work_share", tile if len(run) > 1 else -1, ())
+                continue
+            fused = tuple(tuple(part.label for part in inner) for inner in fusion.within(node))
             yield Stage(tuple(leaf.label for leaf in leaves([node])), schedule_of(node), tile if len(run) > 1 else -1,
                         fused)
 
@@ -546,7 +568,7 @@ def _times(door: str, n: Any) -> int:
 def _refuse_read_only(door: str, places: Iterable[Place]) -> None:
     for place in places:
         if place.writes and not place.array.flags.writeable:
-            raise BufferRefused(refusal(door, f"node {place.node!r}, plane {place.plane!r}",
+            raise BufferRefused(refusal(door, f"node {place.node.label!r}, plane {place.plane!r}",
                                         "a read-only array that the node writes", "a writable one",
                                         "pass another array"))
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from eagle import _core
 from eagle.errors import refusal, shown
 from eagle.nodes import (
     READ,
@@ -30,7 +29,7 @@ from eagle.sidecar import refuse_derived
 
 __all__ = ["BRANCHES", "Branches", "CONDITIONALS", "Conditional", "DEVICE", "GROUP", "HOST", "LAUNCH", "Launch",
            "REPEAT_WHILE", "SEQUENCE", "SKIPPABLE", "WAIT", "Wait", "arms_of", "as_node", "group", "has_waits",
-           "launch", "leaves"]
+           "launch", "leaves", "planes_of"]
 
 GROUP, SEQUENCE, LAUNCH, SKIPPABLE, REPEAT_WHILE = "group", "sequence", "launch", "skippable", "repeat_while"
 HOST, DEVICE = "cpu", "gpu"  #: what a graph and a context say of where they run
@@ -179,6 +178,11 @@ def leaves(nodes: Sequence[Node]) -> Iterator[Node]:
             yield node
 
 
+def planes_of(node: Node) -> tuple[tuple[Plane, ...], tuple[Plane, ...]]:
+    """What a node reads, and what it writes."""
+    return _launch_planes(node) if node.kind == LAUNCH else (node.reads, node.writes)
+
+
 def has_waits(group: Node) -> bool:
     """Whether a branch of a group waits for another one."""
     return any(leaf.kind == WAIT for arm in arms_of(group) for leaf in leaves(arm))
@@ -187,17 +191,18 @@ def has_waits(group: Node) -> bool:
 # ---- kinds -----------------------------------------------------------------------------------------------------------
 
 
-def _launch_planes(node: Node, *, written: bool) -> tuple[Plane, ...]:
+def _launch_planes(node: Node) -> tuple[tuple[Plane, ...], tuple[Plane, ...]]:
     bound: BoundPlan = node.payload.bound
-    arguments = bound.arguments
-    planes = []
-    for name, slot in arguments.slots.items():
-        array = arguments.packed.get(name)
-        if not isinstance(array, np.ndarray) or not slot.is_array:
-            continue
-        if slot.writes if written else not slot.writes or slot.role != "out":
-            planes.append(Plane(name, array, slot.role))
-    return tuple(planes)
+    packed = bound.arguments.packed
+    reads, writes = [], []
+    for name, role, read, written in bound.plan.signature.touches:
+        if isinstance(array := packed.get(name), np.ndarray):
+            plane = Plane(name, array, role)
+            if read:
+                reads.append(plane)
+            if written:
+                writes.append(plane)
+    return tuple(reads), tuple(writes)
 
 
 def _each(node: Node, what: str) -> tuple[Plane, ...]:
@@ -245,8 +250,8 @@ def _in_order(node: Node, ctx: object) -> Callable[[], object]:
     return run
 
 
-register_built_in(NodeKind(LAUNCH, reads=partial(_launch_planes, written=False),
-                           writes=partial(_launch_planes, written=True), lower_gpu=None,
+register_built_in(NodeKind(LAUNCH, reads=lambda node: _launch_planes(node)[0],
+                           writes=lambda node: _launch_planes(node)[1], lower_gpu=None,
                            lower_cpu=lambda node, ctx: node.payload.bound.launch))
 for _kind in (GROUP, SEQUENCE):
     register_built_in(NodeKind(_kind, reads=partial(_each, what="reads"), writes=partial(_each, what="writes"),
@@ -259,8 +264,3 @@ register_built_in(NodeKind(WAIT, reads=lambda node: (Plane("plane", node.payload
 for _kind in CONDITIONALS:
     register_built_in(NodeKind(_kind, reads=_conditional_reads, writes=_conditional_writes, lower_gpu=None,
                                lower_cpu=lambda node, ctx: node.payload.made_of))
-
-
-def address_of(array: Any) -> int:
-    """Where an array of host memory begins."""
-    return int(array.ctypes.data) if isinstance(array, np.ndarray) else int(_core.import_buffer(array).ptr)
