@@ -139,7 +139,7 @@ def main() -> None:
     eagle.set_num_threads(2)  # which decides schedules
     stale = []
     for make in GRAPHS:
-        path, drawn = FOLDER / f"{make.__name__}.svg", make()._repr_svg_()
+        path, drawn = FOLDER / f"{make.__name__}.svg", make().to_svg()
         if "--write" in sys.argv:
             FOLDER.mkdir(exist_ok=True)
             path.write_text(drawn)

@@ -69,7 +69,7 @@ static int64_t next_word(const eagle_step_desc *d, int64_t left) {
 
 eagle_status eagle_backend_step_run(const eagle_step_desc *desc, eagle_step_report *out) {
     READ(eagle_step_desc, d, desc);
-    eagle_status status = bad_desc(d.struct_size, d.flags, EAGLE_STEP_MOVABLE, d.device);
+    eagle_status status = bad_desc(d.struct_size, d.flags, EAGLE_STEP_MOVABLE | EAGLE_STEP_UNALIGNED, d.device);
     if (status) return status;
     if (!out || out->struct_size < 12) return refuse(EAGLE_INVALID_ARGUMENT, "no out");
     if ((status = bad_step(&d))) return status;

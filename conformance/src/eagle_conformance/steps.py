@@ -18,6 +18,7 @@ from eagle_conformance.seam import (
     STEP_MIRROR,
     STEP_MOVABLE,
     STEP_STOPPED,
+    STEP_UNALIGNED,
     STEP_WRITES,
     Library,
     StepDesc,
@@ -229,7 +230,7 @@ class Steps:
     def desc(self, **fields: Any) -> StepDesc:
         """The run of the whole batch, but for the fields given."""
         whole = {
-            "flags": STEP_MOVABLE if self.movable else 0,
+            "flags": STEP_UNALIGNED | (STEP_MOVABLE if self.movable else 0),
             "device": -1,
             "n_planes": len(self._planes),
             "function": self._function,

@@ -107,7 +107,7 @@ bool tellsOne(const eagle_step_desc& d) {
 
 Batch readBatch(const eagle_step_desc& d) {
     constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-    requireNoFlags("desc", d.flags, EAGLE_STEP_MOVABLE);
+    requireNoFlags("desc", d.flags, EAGLE_STEP_MOVABLE | EAGLE_STEP_UNALIGNED);
     requireDevice(d.device);
     if (d.function == 0) refuse(EAGLE_INVALID_ARGUMENT, "desc.function is 0; the address of a host entry is wanted");
     if (!d.params) refuse(EAGLE_INVALID_ARGUMENT, "desc.params is NULL; the addresses of the arguments are wanted");
@@ -127,6 +127,7 @@ Batch readBatch(const eagle_step_desc& d) {
     batch.nparams = static_cast<std::size_t>(d.nparams);
     batch.samples = d.n_samples;
     batch.movable = d.flags & EAGLE_STEP_MOVABLE;
+    batch.unaligned = d.flags & EAGLE_STEP_UNALIGNED;
     batch.mask = static_cast<std::size_t>(d.mask_slot);
     batch.counter = static_cast<std::size_t>(d.counter_slot);
     batch.word = optionalSlot("word_slot", d.word_slot, d);

@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -16,6 +19,7 @@
 #include "bindings.h"
 #include "eagle/exec/HostSchedule.h"
 #include "eagle/graph.h"
+#include "numpy_api.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -26,7 +30,8 @@ namespace {
 using Ints = std::vector<std::int64_t>;
 using BytesData = std::tuple<std::uint64_t, Ints, Ints, std::int64_t>;  // address, shape, strides, itemsize
 using PlaneData = std::tuple<std::string, int, std::uint64_t, Ints, Ints, std::int64_t, int>;
-using NodeData = std::tuple<std::string, std::string, std::string, int, bool>;  // label, kind, schedule, frame, own
+// label, kind, schedule, frame, own, tile
+using NodeData = std::tuple<std::string, std::string, std::string, int, bool, int>;
 using EdgeData = std::tuple<int, int, std::string, std::string>;
 using FrameData = std::tuple<std::string, std::string, int>;  // kind, label, parent
 
@@ -36,13 +41,46 @@ graph::Bytes bytes_of(BytesData data) {
     return {base, std::move(shape), std::move(strides), itemsize};
 }
 
-std::vector<graph::PlaneRef> planes_of(std::vector<PlaneData> data) {
+/// A row of PlaneData, or of a name, a node, an array of numpy and the access.
+graph::PlaneRef plane_of(nb::handle row) {
+    if (!nb::isinstance<nb::tuple>(row) || nb::len(row) != 4) {
+        auto [name, node, base, shape, strides, itemsize, access] = nb::cast<PlaneData>(row);
+        return {std::move(name), node, base, std::move(shape), std::move(strides), itemsize, access};
+    }
+    const nb::tuple items = nb::borrow<nb::tuple>(row);
+    if (!PyArray_Check(items[2].ptr())) throw nb::type_error("planes: wanted an array of numpy");
+    auto* array = reinterpret_cast<PyArrayObject*>(items[2].ptr());
+    const npy_intp *shape = PyArray_SHAPE(array), *strides = PyArray_STRIDES(array);
+    const int axes = PyArray_NDIM(array);
+    return {nb::cast<std::string>(items[0]),
+            nb::cast<int>(items[1]),
+            reinterpret_cast<std::uintptr_t>(PyArray_DATA(array)),
+            {shape, shape + axes},
+            {strides, strides + axes},
+            PyArray_ITEMSIZE(array),
+            nb::cast<int>(items[3])};
+}
+
+std::vector<graph::PlaneRef> planes_of(const nb::sequence& rows) {
     std::vector<graph::PlaneRef> planes;
-    planes.reserve(data.size());
-    for (auto& [name, node, base, shape, strides, itemsize, access] : data)
-        planes.push_back({std::move(name), node, base, std::move(shape), std::move(strides), itemsize, access});
+    planes.reserve(nb::len(rows));
+    for (const nb::handle row : rows) planes.push_back(plane_of(row));
     return planes;
 }
+
+/// While it is there, nothing is collected.
+class NoCollection {
+public:
+    NoCollection() : was_on_(PyGC_Disable()) {}
+    ~NoCollection() {
+        if (was_on_) PyGC_Enable();
+    }
+    NoCollection(const NoCollection&) = delete;
+    NoCollection& operator=(const NoCollection&) = delete;
+
+private:
+    int was_on_;
+};
 
 /// The edges of a graph, found again whenever they are asked for.
 class Edges {
@@ -58,32 +96,57 @@ public:
         return count;
     }
 
-    nb::list tuples() const {
-        std::vector<nb::str> names;
-        for (const graph::PlaneRef& plane : hazards_.planes())
-            names.emplace_back(plane.name.c_str(), plane.name.size());
-        nb::str kinds[3];
+    /// (src, dst, plane, kind) of each, in tuples of that type. There may be millions: what they hold is made once, and
+    /// as nothing of it leads to another object, the collector need not look at them.
+    nb::object tuples(nb::type_object type) const {
+        const NoCollection paused;
+        std::vector<nb::object> nodes, names;
+        std::map<std::string_view, nb::object> known;
+        for (int node = 0; node < hazards_.nodes(); ++node) nodes.push_back(nb::int_(node));
+        for (const graph::PlaneRef& plane : hazards_.planes()) {
+            nb::object& name = known[plane.name];
+            if (!name.is_valid()) name = nb::str(plane.name.c_str(), plane.name.size());
+            names.push_back(name);
+        }
+        nb::object kinds[3];
         for (const graph::EdgeKind kind : graph::kEdgeKinds)
             kinds[static_cast<int>(kind)] = nb::str(graph::kindName(kind));
-        nb::list out;
+        auto* made = reinterpret_cast<PyTypeObject*>(type.ptr());
+        if (!PyType_IsSubtype(made, &PyTuple_Type) || made->tp_basicsize != PyTuple_Type.tp_basicsize)
+            throw nb::type_error("Edges.tuples: wanted a type of tuples that hold nothing else");
+        std::vector<nb::object> edges;
         hazards_.each([&](const graph::Hazard& h) {
-            out.append(nb::make_tuple(h.src, h.dst, names[h.plane], kinds[static_cast<int>(h.kind)]));
+            auto* edge = reinterpret_cast<PyObject*>(PyObject_GC_NewVar(PyTupleObject, made, 4));
+            if (!edge) throw nb::python_error();
+#if PY_VERSION_HEX >= 0x030E0000
+            reinterpret_cast<PyTupleObject*>(edge)->ob_hash = -1;  // not known yet
+#endif
+            PyTuple_SET_ITEM(edge, 0, nodes[h.src].inc_ref().ptr());
+            PyTuple_SET_ITEM(edge, 1, nodes[h.dst].inc_ref().ptr());
+            PyTuple_SET_ITEM(edge, 2, names[h.plane].inc_ref().ptr());
+            PyTuple_SET_ITEM(edge, 3, kinds[static_cast<int>(h.kind)].inc_ref().ptr());
+            edges.push_back(nb::steal(edge));
             return true;
         });
-        return out;
+        PyObject* all = PyTuple_New(static_cast<Py_ssize_t>(edges.size()));
+        if (!all) throw nb::python_error();
+        for (std::size_t i = 0; i < edges.size(); ++i)
+            PyTuple_SET_ITEM(all, static_cast<Py_ssize_t>(i), edges[i].release().ptr());
+        PyObject_GC_UnTrack(all);
+        return nb::steal(all);
     }
 
 private:
     graph::Hazards hazards_;
 };
 
-/// What is drawn, and its layout.
+/// What is drawn, and its layout, which some languages do without.
 class Drawing {
 public:
     Drawing(std::vector<NodeData> nodes, nb::object edges, std::vector<FrameData> frames) {
-        for (auto& [label, kind, schedule, frame, own] : nodes)
+        for (auto& [label, kind, schedule, frame, own, tile] : nodes)
             d_.nodes.push_back({static_cast<int>(d_.nodes.size()), std::move(label), std::move(kind),
-                                std::move(schedule), frame, own});
+                                std::move(schedule), frame, own, tile});
         for (auto& [kind, label, parent] : frames)
             d_.frames.push_back({static_cast<int>(d_.frames.size()), std::move(kind), std::move(label), parent});
         if (nb::isinstance<Edges>(edges)) {
@@ -98,18 +161,16 @@ public:
             nb::gil_scoped_release released;
             d_ = graph::reduced(std::move(d_));
         }
-        nb::gil_scoped_release released;
-        layout_ = graph::layout(d_);
     }
 
-    std::string text(bool unicode, int most) const { return graph::ascii(d_, layout_, unicode, most); }
+    std::string text(bool unicode, int most) const { return graph::ascii(d_, layout(), unicode, most); }
     std::string mermaid() const { return graph::mermaid(d_); }
     std::string dot() const { return graph::dot(d_); }
     std::size_t hidden() const { return d_.hidden; }
 
     nb::list xy() const {
         nb::list out;
-        for (const auto& [x, y] : layout_.xy) out.append(nb::make_tuple(x, y));
+        for (const auto& [x, y] : layout().xy) out.append(nb::make_tuple(x, y));
         return out;
     }
 
@@ -118,7 +179,7 @@ public:
         graph::Placement p;
         {
             nb::gil_scoped_release released;
-            p = graph::place(d_, layout_, {true, std::max(most, 1), true, bus, 1, 2});
+            p = graph::place(d_, layout(), {true, std::max(most, 1), true, bus, 1, 2, false});
         }
         const auto lines = [](const std::vector<std::u32string>& texts) {
             nb::list out;
@@ -133,7 +194,7 @@ public:
             for (const graph::EdgeKind kind : graph::kEdgeKinds)
                 if (r.has(kind)) kinds.append(graph::kindName(kind));
             for (const int at : r.x) x.append(at);
-            runs.append(nb::make_tuple(r.src, r.dst, kinds, layout_.layer[r.src], x));
+            runs.append(nb::make_tuple(r.src, r.dst, kinds, layout().layer[r.src], x));
         }
         for (const auto& n : p.names) names.append(nb::make_tuple(n.node, n.x, n.y, lines(n.lines)));
         for (const auto& g : p.gutter) gutter.append(nb::make_tuple(g.x, g.y, utf8(g.text)));
@@ -152,8 +213,14 @@ public:
 private:
     static std::string utf8(const std::u32string& text) { return graph::detail::encoded(text); }
 
+    const graph::Layout& layout() const {
+        std::call_once(laid_out_, [this] { layout_ = graph::layout(d_); });
+        return layout_;
+    }
+
     graph::Description d_;
-    graph::Layout layout_;
+    mutable std::once_flag laid_out_;
+    mutable graph::Layout layout_;
 };
 
 }  // namespace
@@ -182,20 +249,20 @@ void register_graph(nb::module_& m) {
         "a"_a, "b"_a, "max_work"_a = graph::kOverlapMaxWork);
     nb::class_<Edges>(m, "Edges")
         .def("__len__", &Edges::size, nb::call_guard<nb::gil_scoped_release>())
-        .def("tuples", &Edges::tuples);
+        .def("tuples", &Edges::tuples, "kind"_a = nb::handle(reinterpret_cast<PyObject*>(&PyTuple_Type)));
     m.def(
         "derive_edges",
-        [](std::vector<PlaneData> data, const std::vector<graph::Group>& groups) {
-            std::vector<graph::PlaneRef> planes = planes_of(std::move(data));
+        [](const nb::sequence& rows, const std::vector<graph::Group>& groups) {
+            std::vector<graph::PlaneRef> planes = planes_of(rows);
             nb::gil_scoped_release released;
             return Edges(std::move(planes), groups);
         },
         "planes"_a, "groups"_a = std::vector<graph::Group>());
     m.def(
         "sibling_conflicts",
-        [](std::vector<PlaneData> data, const std::vector<graph::Group>& groups) {
+        [](const nb::sequence& rows, const std::vector<graph::Group>& groups) {
             nb::list out;
-            for (const graph::Conflict& c : graph::siblingConflicts(planes_of(std::move(data)), groups))
+            for (const graph::Conflict& c : graph::siblingConflicts(planes_of(rows), groups))
                 out.append(nb::make_tuple(c.first, c.second, c.firstPlane, c.secondPlane, graph::kindName(c.kind)));
             return out;
         },

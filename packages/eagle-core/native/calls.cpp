@@ -109,7 +109,14 @@ PyObject* cut_samples(PyObject*, PyObject* args) {
     });
 }
 
+/// address(array, /): where an array of numpy begins.
+PyObject* address(PyObject*, PyObject* object) {
+    if (!PyArray_Check(object)) return PyErr_Format(PyExc_TypeError, "_core.address: wanted an array of numpy");
+    return PyLong_FromVoidPtr(PyArray_DATA(reinterpret_cast<PyArrayObject*>(object)));
+}
+
 PyMethodDef functions[] = {
+    {"address", address, METH_O, nullptr},
     {"cut", cut_samples, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

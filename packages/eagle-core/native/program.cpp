@@ -41,7 +41,7 @@ struct Cost {
     double ns = 1e9;
     uint32_t tick = 0;
 
-    bool brief() { return ns < kBrief && (++tick & 15) != 0; }
+    bool brief(int64_t n) { return ns * static_cast<double>(n) < kBrief && (++tick & 15) != 0; }
     void learn(Clock::duration took, int64_t replays) {
         ns = std::chrono::duration<double, std::nano>(took).count() / static_cast<double>(replays);
     }
@@ -83,14 +83,16 @@ bool read_arrays(ProgramObject* self) {
     return true;
 }
 
-/// Program(backend, device, steps, arrays, checks, attribute): recorded at once. `arrays` are pairs of an array of
-/// numpy, or a view of another library's, and whether a step writes it; `checks` are called ahead of each launch, and
-/// may raise; `attribute`: timed() will be asked.
+/// Program(backend, device, steps, arrays, checks, attribute, stream): recorded at once. `arrays` are pairs of an array
+/// of numpy, or a view of another library's, and whether a step writes it; `checks` are called ahead of each launch,
+/// and may raise; `attribute`: timed(), enable() or reached() will be asked; `stream`: the caller's, who keeps it, or
+/// 0.
 PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
     PyObject *backend, *steps, *arrays, *checks;
     int device, attribute;
-    if (!PyArg_ParseTuple(args, "OiO!O!O!p:Program", &backend, &device, &PyTuple_Type, &steps, &PyTuple_Type, &arrays,
-                          &PyTuple_Type, &checks, &attribute))
+    unsigned long long stream;
+    if (!PyArg_ParseTuple(args, "OiO!O!O!pK:Program", &backend, &device, &PyTuple_Type, &steps, &PyTuple_Type, &arrays,
+                          &PyTuple_Type, &checks, &attribute, &stream))
         return nullptr;
     const Backend* seam = backend_from(backend);
     if (!seam) return nullptr;
@@ -106,7 +108,7 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
             self->places = new std::vector<Place>;
             self->watched = new std::vector<Watched>;
             if (!read_arrays(self)) return nullptr;
-            self->recording = new Recording(seam->shared_from_this(), device, steps, attribute);
+            self->recording = new Recording(seam->shared_from_this(), device, steps, attribute, stream);
             for (const BoundObject* bound : self->recording->bounds())
                 for (const Watched& plane : *bound->watched) self->watched->push_back(plane);
             return object;
@@ -178,8 +180,9 @@ bool failed(ProgramObject* self, eagle_status status) {
 
 bool replay(ProgramObject* self, int64_t n) {
     const Recording& recording = *self->recording;
-    if (n == 1 && !recording.has_calls() && self->cost.brief()) {
-        const eagle_status status = recording.replay();
+    if (!recording.has_calls() && self->cost.brief(n)) {
+        eagle_status status = EAGLE_OK;
+        for (; n > 0 && status == EAGLE_OK; --n) status = recording.replay();
         return status == EAGLE_OK || failed(self, status);
     }
     while (n > 0) {
@@ -223,6 +226,22 @@ PyObject* program_timed(PyObject* object, PyObject*) {
     });
 }
 
+/// enable(unit, on): a step, as timed() counts them, runs in the replays to come, or does not.
+PyObject* program_enable(PyObject* object, PyObject* args) {
+    long long unit;
+    int on;
+    if (!PyArg_ParseTuple(args, "Lp:enable", &unit, &on)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        if (reinterpret_cast<ProgramObject*>(object)->recording->enable(unit, on != 0)) Py_RETURN_NONE;
+        return PyErr_Format(PyExc_IndexError, "_core.Program.enable: found %lld, wanted a step", unit);
+    });
+}
+
+/// reached(): how many steps the last replay began; 0 when that was asked before, or nothing ran.
+PyObject* program_reached(PyObject* object, PyObject*) {
+    return PyLong_FromLongLong(reinterpret_cast<ProgramObject*>(object)->recording->reached());
+}
+
 // ---- Replays
 
 /// The object is in use while this lives.
@@ -240,11 +259,18 @@ private:
     const bool taken_;
 };
 
-PyObject* launched(ReplaysObject* self, int64_t n) {
+/// `ahead`, where there is one, is called first.
+PyObject* launched(ReplaysObject* self, int64_t n, PyObject* ahead = nullptr) {
     auto* object = reinterpret_cast<PyObject*>(self);
     const Use use(self->busy);
     if (!use) return PyObject_CallMethodNoArgs(object, str_busy);
+    if (ahead) {
+        PyObject* done = PyObject_CallNoArgs(ahead);
+        Py_XDECREF(done);
+        if (!done) return nullptr;
+    }
     ProgramObject* program = self->program;
+    program->recording->reached();  // forgotten: this launch may be refused
     if (!is_fit(program)) return nullptr;
     const int moved = has_moved(program);
     if (moved < 0) return nullptr;
@@ -270,6 +296,29 @@ PyObject* replays_launch(PyObject* object, PyObject* const* args, Py_ssize_t giv
     if (!self->program || names || given > 1 || (given == 1 && !PyLong_CheckExact(args[0])) || n < 0)
         return guarded([&] { return careful(object, str_launch, args, given, names); });
     return guarded([&] { return launched(self, n); });
+}
+
+/// Whether there is something to launch; else an exception is set.
+bool has_program(PyObject* object) {
+    if (reinterpret_cast<ReplaysObject*>(object)->program) return true;
+    PyErr_SetString(PyExc_RuntimeError, "_core.Replays: wanted one with a program");
+    return false;
+}
+
+/// _after(ahead, n): launch(n) behind a call of `ahead`, both in one turn.
+PyObject* replays_after(PyObject* object, PyObject* args) {
+    PyObject* ahead;
+    long long n;
+    if (!PyArg_ParseTuple(args, "OL:_after", &ahead, &n)) return nullptr;
+    if (!has_program(object)) return nullptr;
+    return guarded([&] { return launched(reinterpret_cast<ReplaysObject*>(object), n, ahead); });
+}
+
+/// _has_moved(): whether some plane is no longer what was recorded.
+PyObject* replays_has_moved(PyObject* object, PyObject*) {
+    if (!has_program(object)) return nullptr;
+    const int moved = has_moved(reinterpret_cast<ReplaysObject*>(object)->program);
+    return moved < 0 ? nullptr : PyBool_FromLong(moved);
 }
 
 PyObject* replays_set(PyObject* object, PyObject* program) {
@@ -320,6 +369,8 @@ void replays_dealloc(PyObject* object) {
 
 PyMethodDef program_methods[] = {
     {"timed", program_timed, METH_NOARGS, nullptr},
+    {"enable", program_enable, METH_VARARGS, nullptr},
+    {"reached", program_reached, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -340,6 +391,8 @@ PyMethodDef replays_methods[] = {
      "Run the nodes n times. Returns this graph. An exception of a node leaves by here, and later nodes do not run.\n"
      "Raises RuntimeError before build(), TypeError for an n that is no integer, ValueError for a negative one, Busy\n"
      "while another call runs, BufferRefused when a plane has moved, changed its size or become read-only since."},
+    {"_after", replays_after, METH_VARARGS, nullptr},
+    {"_has_moved", replays_has_moved, METH_NOARGS, nullptr},
     {"_set", replays_set, METH_O, nullptr},
     {"_enter", replays_enter, METH_NOARGS, nullptr},
     {"_leave", replays_leave, METH_NOARGS, nullptr},

@@ -71,20 +71,22 @@ struct Recording::Step {
     }
 };
 
-Recording::Recording(std::shared_ptr<const Backend> backend, int device, PyObject* steps, bool attribute)
+Recording::Recording(std::shared_ptr<const Backend> backend, int device, PyObject* steps, bool attribute,
+                     uint64_t stream)
     : backend_(std::move(backend)),
       device_(device),
       stream_(*backend_, &Symbols::stream_release),
       graph_(*backend_, &Symbols::graph_release),
       launcher_(*backend_, &Symbols::launcher_release),
-      attribute_(attribute && backend_->fn.launcher_launch_timed && backend_->fn.capture_snapshot_nodes) {
+      attribute_(attribute) {
     const Backend& seam = *backend_;
-    eagle_stream_desc stream_desc{};
-    stream_desc.struct_size = sizeof stream_desc;
-    stream_desc.device = device_;
-    seam.call(&Symbols::stream_create, &stream_desc, stream_.out());
-    uint64_t stream = 0;
-    seam.call(&Symbols::stream_ptr, stream_.get(), &stream);
+    if (!stream) {
+        eagle_stream_desc desc{};
+        desc.struct_size = sizeof desc;
+        desc.device = device_;
+        seam.call(&Symbols::stream_create, &desc, stream_.out());
+        seam.call(&Symbols::stream_ptr, stream_.get(), &stream);
+    }
     const Steps prepared = prepare(steps, stream);
 
     Owned<eagle_capturer> capturer(seam, &Symbols::capturer_release);
@@ -269,7 +271,13 @@ void Recording::record(const Steps& steps, uint64_t stream) {
                 });
                 break;
             case Step::Kind::Call:
-                attributed(stream, [&] { record(step.callback, stream); });
+                attributed(stream, [&] {
+                    const auto run = [](void* callback) -> int32_t {
+                        auto* self = static_cast<Callback*>(callback);
+                        return self->recording->run(*self);
+                    };
+                    record(run, step.callback, stream);
+                });
                 break;
             case Step::Kind::Copy:
                 attributed(stream, [&] {
@@ -298,22 +306,26 @@ void Recording::record(const BoundObject* bound, uint64_t stream) {
         for (const Kept& plane : stage->clears)
             backend_->call(&Symbols::memset_device, reinterpret_cast<uint64_t>(plane.data), plane.bytes(), stream);
         const bool whole = launch_is_all(stage->kernel);
-        const auto call = [&](eagle_void_callback function) {
-            backend_->call(&Symbols::host_call, stream, function, static_cast<void*>(stage.get()));
-        };
-        if (!whole) call([](void* stage) -> int32_t { return static_cast<Stage*>(stage)->block.begin(), 0; });
+        const auto begin = [](void* stage) -> int32_t { return static_cast<Stage*>(stage)->block.begin(), 0; };
+        const auto finish = [](void* stage) -> int32_t { return static_cast<Stage*>(stage)->block.finish(); };
+        if (!whole) record(begin, stage.get(), stream);
         backend_->check(launch_on(stage->kernel, stage->block.params(), stage->block.n(), *bound->cut, stream));
-        if (!whole) call([](void* stage) -> int32_t { return static_cast<Stage*>(stage)->block.finish(); });
+        if (!whole) record(finish, stage.get(), stream);
     }
 }
 
-void Recording::record(Callback* callback, uint64_t stream) {
-    const auto function = [](void* callback) -> int32_t {
-        auto* self = static_cast<Callback*>(callback);
-        return self->recording->run(*self);
+void Recording::record(eagle_void_callback function, void* argument, uint64_t stream) {
+    const auto unit = static_cast<int64_t>(units_.size());
+    HostCall* call = calls_.emplace_back(new HostCall{function, argument, this, unit}).get();
+    if (!units_.empty()) units_.back().calls.push_back(call);
+    const auto run = [](void* call) -> int32_t {
+        auto* self = static_cast<HostCall*>(call);
+        if (!self->on) return 0;
+        const int32_t ended = self->function(self->argument);
+        if (ended) self->recording->reached_ = self->unit;
+        return ended;
     };
-    backend_->call(&Symbols::host_call, stream, static_cast<eagle_void_callback>(function),
-                   static_cast<void*>(callback));
+    backend_->call(&Symbols::host_call, stream, static_cast<eagle_void_callback>(run), static_cast<void*>(call));
 }
 
 /// For a capture, and an arm of a conditional, which must not be empty.
@@ -327,20 +339,21 @@ void Recording::record_work(const Steps& steps, uint64_t stream) {
 /// At the end of a loop's body: one that goes on for long can be interrupted.
 void Recording::record_look(uint64_t stream) {
     has_loops_ = true;
-    const auto look = [](void* recording) -> int32_t { return static_cast<Recording*>(recording)->look(); };
-    backend_->call(&Symbols::host_call, stream, static_cast<eagle_void_callback>(look), static_cast<void*>(this));
+    record([](void* recording) -> int32_t { return static_cast<Recording*>(recording)->look(); }, this, stream);
 }
 
 template <class Work>
 void Recording::attributed(uint64_t stream, Work work) {
     if (!attribute_) return work();
+    units_.emplace_back();
     const std::size_t before = nodes_of(stream).size();
     work();
     const std::vector<uint64_t> nodes = nodes_of(stream);
-    units_.emplace_back(nodes.begin() + static_cast<std::ptrdiff_t>(before), nodes.end());
+    units_.back().nodes.assign(nodes.begin() + static_cast<std::ptrdiff_t>(before), nodes.end());
 }
 
 std::vector<uint64_t> Recording::nodes_of(uint64_t stream) const {
+    if (!backend_->fn.capture_snapshot_nodes) return {};
     uint64_t* nodes = nullptr;
     int64_t count = 0;
     backend_->call(&Symbols::capture_snapshot_nodes, stream, &nodes, &count);
@@ -351,16 +364,16 @@ std::vector<uint64_t> Recording::nodes_of(uint64_t stream) const {
 // ---- replays
 
 eagle_status Recording::timed(std::vector<double>& seconds) const {
-    if (!attribute_) return EAGLE_OK;
+    if (!attribute_ || !backend_->fn.launcher_launch_timed || !backend_->fn.capture_snapshot_nodes) return EAGLE_OK;
     std::vector<uint64_t> nodes;
-    for (const auto& unit : units_) nodes.insert(nodes.end(), unit.begin(), unit.end());
+    for (const Unit& unit : units_) nodes.insert(nodes.end(), unit.nodes.begin(), unit.nodes.end());
     std::vector<double> each(nodes.size());
     const eagle_status status = backend_->fn.launcher_launch_timed(launcher_.get(), nodes.data(),
                                                                    static_cast<int64_t>(nodes.size()), each.data());
     auto next = each.begin();
-    for (const auto& unit : units_) {
+    for (const Unit& unit : units_) {
         double sum = 0;
-        for (std::size_t i = 0; i < unit.size(); ++i) sum += *next++;
+        for (std::size_t i = 0; i < unit.nodes.size(); ++i) sum += *next++;
         seconds.push_back(sum);
     }
     return status;
@@ -393,7 +406,20 @@ int32_t Recording::look() {
     });
 }
 
+bool Recording::enable(int64_t unit, bool on) {
+    if (unit < 0 || static_cast<std::size_t>(unit) >= units_.size()) return false;
+    const Unit& found = units_[static_cast<std::size_t>(unit)];
+    for (const uint64_t node : found.nodes) {
+        int32_t toggleable = 0;
+        backend_->call(&Symbols::is_node_toggleable, node, &toggleable);
+        if (toggleable) backend_->call(&Symbols::launcher_set_node_enabled, launcher_.get(), node, int32_t{on});
+    }
+    for (HostCall* call : found.calls) call->on = on;
+    return true;
+}
+
 eagle_status Recording::replay() const {
+    reached_ = static_cast<int64_t>(units_.size());
     const eagle_status status = backend_->fn.launcher_launch(launcher_.get());
     return status == EAGLE_OK ? backend_->fn.launcher_synchronize(launcher_.get()) : status;
 }

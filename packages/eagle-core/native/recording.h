@@ -51,6 +51,15 @@ struct Callback {
     class Recording* recording;
 };
 
+/// What a replay calls on the host, while it is on; another answer than 0 ends the replay.
+struct HostCall {
+    eagle_void_callback function;
+    void* argument;
+    class Recording* recording;
+    int64_t unit;
+    bool on = true;
+};
+
 /// Steps of a program, as tuples of Python; recorded once, replayed as a whole.
 ///
 ///     ("launch", (bound, ...), fuse)          kernels; `fuse`: each touches nothing but the cells of its own sample
@@ -61,8 +70,9 @@ struct Callback {
 ///     ("conditional", kind, (steps, ...), count, baseline, negate, counter, cap, limit, brk)     addresses, 0: none
 class Recording {
 public:
-    /// Throws Error; where an exception of Python is set, PythonError. `attribute`: timed() will be asked.
-    Recording(std::shared_ptr<const Backend> backend, int device, PyObject* steps, bool attribute);
+    /// Throws Error; where an exception of Python is set, PythonError. `attribute`: timed(), enable() or reached() will
+    /// be asked. `stream` is the caller's, 0: one of its own.
+    Recording(std::shared_ptr<const Backend> backend, int device, PyObject* steps, bool attribute, uint64_t stream);
     ~Recording();
     Recording(const Recording&) = delete;
 
@@ -74,6 +84,10 @@ public:
     bool has_calls() const { return !callbacks_.empty() || has_loops_; }
     const std::vector<BoundObject*>& bounds() const { return bounds_; }
     int32_t run(Callback& callback);
+    /// Switch a unit, as timed() counts them, for the replays to come. false: there is no such unit.
+    bool enable(int64_t unit, bool on);
+    /// How many units the last replay began, to be asked once: the one that ended it is the last of them. 0: none.
+    int64_t reached() { return std::exchange(reached_, 0); }
     /// One replay: the seconds that each step took, those of forks and conditionals in their place, a step for each
     /// kernel. Empty where the backend cannot tell.
     eagle_status timed(std::vector<double>& seconds) const;
@@ -89,7 +103,7 @@ private:
     Step prepare_conditional(PyObject* item, uint64_t stream);
     void record(const Steps& steps, uint64_t stream);
     void record(const BoundObject* bound, uint64_t stream);
-    void record(Callback* callback, uint64_t stream);
+    void record(eagle_void_callback function, void* argument, uint64_t stream);
     void record_work(const Steps& steps, uint64_t stream);
     void record_look(uint64_t stream);
     int32_t look();
@@ -106,9 +120,15 @@ private:
     Owned<eagle_launcher> launcher_;
     std::vector<BoundObject*> bounds_;  // borrowed: the program holds them
     std::vector<std::unique_ptr<Callback>> callbacks_;
+    std::vector<std::unique_ptr<HostCall>> calls_;
     std::vector<std::unique_ptr<std::vector<uint64_t>>> arguments_;
     const bool attribute_;
-    std::vector<std::vector<uint64_t>> units_;  // the nodes of each step
+    struct Unit {
+        std::vector<uint64_t> nodes;
+        std::vector<HostCall*> calls;
+    };
+    std::vector<Unit> units_;  // what each step recorded
+    mutable int64_t reached_ = 0;
     bool has_loops_ = false;
     static constexpr std::chrono::milliseconds kLook{20};  // between two looks at signals, of a loop
     static constexpr uint32_t kStride = 64;                // the most iterations between two looks at the clock

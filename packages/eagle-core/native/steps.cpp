@@ -83,13 +83,13 @@ bool is_plain(const StepsObject* self) {
 }
 
 /// Fills in what the backend's engine is told of the kernel; false where it cannot step it.
-bool describe(StepsObject* self, const Slots& slots, std::string_view mask, bool fused, bool movable, int ops) {
+bool describe(StepsObject* self, const Slots& slots, std::string_view mask, bool fused, uint32_t flags, int ops) {
     const Stage& stage = self->first();
     const KernelObject* kernel = stage.kernel;
     if (!kernel->seam->fn.step_run || !is_plain(self) || slots.counter < 0) return false;
     eagle_step_desc& desc = self->desc;
     desc.struct_size = sizeof desc;
-    desc.flags = movable ? EAGLE_STEP_MOVABLE : 0;
+    desc.flags = flags;
     desc.device = -1;
     desc.function = kernel->entry;
     desc.params = reinterpret_cast<const uint64_t*>(stage.block.params());
@@ -122,14 +122,15 @@ bool describe(StepsObject* self, const Slots& slots, std::string_view mask, bool
     return desc.mask_slot >= 0;
 }
 
-/// Steps(bounds, mask, k, fused, movable, local, ops): `k` steps a launch; `fused`: launches take as many as they are
-/// told, 2 or more. `local`: samples are independent of each other; `movable`: and of where they are. `ops`: operations
-/// of one step, 0 for unknown.
+/// Steps(bounds, mask, k, fused, local, movable, unaligned, ops): `k` steps a launch; `fused`: launches take as many as
+/// they are told, 2 or more. `local`: samples are independent of each other; `movable`: and of where they are;
+/// `unaligned`: and of where planes begin in their cache lines. `ops`: operations of one step, 0 for unknown.
 PyObject* steps_new(PyTypeObject* type, PyObject* args, PyObject*) {
     PyObject *bounds, *mask;
     long long k;
-    int fused, movable, local, ops;
-    if (!PyArg_ParseTuple(args, "O!ULpppi:Steps", &PyTuple_Type, &bounds, &mask, &k, &fused, &movable, &local, &ops))
+    int fused, local, movable, unaligned, ops;
+    if (!PyArg_ParseTuple(args, "O!ULppppi:Steps", &PyTuple_Type, &bounds, &mask, &k, &fused, &local, &movable,
+                          &unaligned, &ops))
         return nullptr;
     if (k < 1 || PyTuple_GET_SIZE(bounds) == 0)
         return PyErr_Format(PyExc_ValueError, "_core.Steps: %lld steps of %zd kernels", k, PyTuple_GET_SIZE(bounds));
@@ -153,7 +154,8 @@ PyObject* steps_new(PyTypeObject* type, PyObject* args, PyObject*) {
             return PyErr_Format(PyExc_ValueError, "_core.Steps: no kernel counts its samples");
         const Slots slots(self->first().kernel);
         self->word = PyTuple_GET_SIZE(bounds) == 1 ? cell<int64_t>(self->first(), slots.word) : nullptr;
-        self->native = local && describe(self, slots, text(mask), fused, movable, ops);
+        const uint32_t flags = (movable ? EAGLE_STEP_MOVABLE : 0) | (unaligned ? EAGLE_STEP_UNALIGNED : 0);
+        self->native = local && describe(self, slots, text(mask), fused, flags, ops);
         return object;
     });
     if (!made) Py_DECREF(object);

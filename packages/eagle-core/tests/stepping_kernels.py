@@ -42,6 +42,12 @@ def linear(a: Param, b: Scalar, stop: Scalar, terminated: Terminated, x: Mutable
 
 
 @hawk.kernel
+def countdown(terminated: Terminated, left: Mutable[Scalar]):
+    left -= 1.0
+    terminated = left <= 0.0
+
+
+@hawk.kernel
 def decay(rate: Scalar, floor: Param, terminated: Terminated, y: Mutable[Scalar], hits: Mutable[Scalar]):
     y = y * rate
     hits = hits + 1.0

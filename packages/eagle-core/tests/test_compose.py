@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``GraphPipeline``, which refuses where nothing records, and ``GraphComposer``."""
+"""``GraphComposer`` in mode "sequenced", and what is refused where nothing records."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_a_pipeline_names_what_is_missing(site: Site, make_library: MakeLibrary)
         f"backend 'shine' ({shine}) does not provide capturer", "backend 'gone' is not loaded"])
 
 
-def test_a_backend_that_could_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A later backend: the core is what is missing."""
-    facts = {"path": "/there/libeagle_later.so", "groups": {"capturer": ""}}
+@pytest.mark.parametrize("missing", ["capturer", "captured", "graph", "launcher"])
+def test_a_backend_that_lacks_one_group(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = {name: f"it does not provide {name}" * (name == missing)
+              for name in ("capturer", "captured", "graph", "launcher")}
     monkeypatch.setattr("eagle.backends.kinds", lambda: ("later",))
-    monkeypatch.setattr("eagle.backends.info", lambda kind: facts)
-    with pytest.raises(BackendUnavailable, match=r"\nbackend 'later' \(/there/libeagle_later.so\) provides capturer, "
-                                                 "which this eagle-core does not use yet: upgrade it$"):
+    monkeypatch.setattr("eagle.backends.info", lambda kind: {"groups": groups})
+    with pytest.raises(BackendUnavailable, match=rf"\nit does not provide {missing}$"):
         GraphPipeline()
 
 
@@ -170,7 +170,9 @@ def test_how_often(n: Any, raised: type[Exception]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["enabled", "rebuild", "conditional"])
-def test_modes_that_record(mode: str) -> None:
+def test_modes_that_record_name_what_is_missing(mode: str, site: Site, make_library: MakeLibrary) -> None:
+    site.install_backend("acme-shine", "shine", make_library("shine"))
+    eagle.backends.choosing.forget()
     with pytest.raises(BackendUnavailable, match=rf"^eagle\.GraphComposer: mode='{mode}': found no backend that records"
                                                  r" launches, wanted one that provides the group capturer; "):
         GraphComposer(np.ones(2, np.uint32), mode=mode)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -449,3 +450,131 @@ def test_text_is_empty_without_nodes():
     assert mermaid(nothing) == "flowchart TD\n"
     assert dot(nothing) == "digraph eagle {\n  rankdir=TB;\n  node [shape=box];\n}\n"
     assert ElementTree.fromstring(svg(nothing)).tag.endswith("svg")
+
+
+# ---- what runs together ----------------------------------------------------------------------------------------------
+
+
+def tiled(picture, *runs):
+    """The same picture where the nodes of each run are one tile."""
+    number = {node: tile for tile, run in enumerate(runs) for node in run}
+    return replace(picture, nodes=[node._replace(tile=number.get(i, -1)) for i, node in enumerate(picture.nodes)])
+
+
+def test_text_of_tiles():
+    assert text(tiled(staged({"seed": ("", "x")}, {"a": ("x", "y")}, {"b": ("y", "z")}, {"own": ("z", "u")},
+                             {"c": ("u", "v")}, {"d": ("v", "w")}, schedule="work_share", own=("own",)),
+                      [0, 1, 2], [4, 5])) == """\
+eagle.Graph  6 nodes
+
+  stage 0 work_share ─┐ ┌───────┐
+                      │ │ seed  │
+                      │ └───┬───┘
+                      │     x
+                      │     │
+  stage 1 work_share ─┤   ┌─┴─┐
+                      │   │ a │
+                      │   └─┬─┘
+                      │     y
+                      │     │
+  stage 2 work_share ─┘   ┌─┴─┐
+                          │ b │
+                          └─┬─┘
+                            z
+                            │
+  stage 3 work_share    ┌───┴───┐
+                        │ <own> │
+                        └───┬───┘
+                            u
+                            │
+  stage 4 work_share ─┐   ┌─┴─┐
+                      │   │ c │
+                      │   └─┬─┘
+                      │     v
+                      │     │
+  stage 5 work_share ─┘   ┌─┴─┐
+                          │ d │
+                          └───┘
+  stages:  ─┐ ─┘ run together, tile by tile
+"""
+
+
+def test_text_of_tiles_within_a_group():
+    # Branches of the same layers share a mark, others stand beside it; a layer that runs together by itself has one.
+    picture = staged({"a0": ("", "a"), "b0": ("", "b"), "c0": ("", "c")}, {"a1": ("a", "d"), "b1": ("b", "e"),
+                                                                          "c1": ("c", "f")}, {"c2": ("f", "g")})
+    one = replace(picture, frames=[Frame("stage", "")], nodes=[node._replace(frame=0) for node in picture.nodes])
+    assert text(tiled(one, [0, 3], [1, 4], [2, 5, 6]), unicode=False) == """\
+eagle.Graph  7 nodes
+
+  stage 0 -++ +-----+   +-----+   +-----+
+           || | a0  |   | b0  |   | c0  |
+           || +--+--+   +--+--+   +--+--+
+           ||    a         b         c
+           ||    |         |         |
+          -++ +--+--+   +--+--+   +--+--+
+            | | a1  |   | b1  |   | c1  |
+            | +-----+   +-----+   +--+--+
+            |                        f
+            |              +---------+
+          --+           +--+--+
+                        | c2  |
+                        +-----+
+  stages:  -+ -+ run together, tile by tile, in a group each branch by itself
+"""
+    assert text(tiled(Picture("h", [Box("a", "launch"), Box("b", "launch")], []), [0, 1])) == """\
+h
+
+  stage 0 ─┐ ┌───┐   ┌───┐
+           │ │ a │   │ b │
+          ─┘ └───┘   └───┘
+  stages:  ─┐ ─┘ run together, tile by tile
+"""
+
+
+def test_markup_of_tiles():
+    picture = tiled(chain(3), [1, 2])
+    assert '\n  n0["node0"]\n  n1["node1<br/>tile 0"]\n' in mermaid(picture)
+    assert '\n  n0 [label="node0"];\n  n1 [label="node1\\ntile 0"];\n' in dot(picture)
+    scheduled = Picture("h", [Box("a", "launch", "work_share", tile=3)], [])
+    assert '"a<br/>work_share, tile 3"' in mermaid(scheduled)
+    assert '"a\\nwork_share, tile 3"' in dot(scheduled)
+
+
+def test_bands_join_what_runs_together():
+    picture = tiled(PICTURES["columns"], range(5), range(10, 60))
+    out = sketch(picture.drawing, picture.nodes, "")
+    boxes = [rect for rect in out.rects if rect.role != "frame"]
+    columns = len({round(label.x) for label in out.labels if label.role == "gutter"})
+    assert len(out.bands) == columns > 2  # the second run begins in the second one
+    middles = {(round(box.x + box.w / 2), round(box.y + box.h / 2)) for i, box in enumerate(boxes) if i < 5 or i > 9}
+    passed = [(round(x), round(y)) for band in out.bands for x, y in band]
+    assert middles <= set(passed) and len(passed) == 55 + 2 * (columns - 2)  # and where columns end and begin
+    assert all(0 <= x <= out.width and 0 <= y <= out.height for band in out.bands for x, y in band)
+    assert "run together, tile by tile" in svg(picture)
+    assert "run together" not in svg(PICTURES["columns"])
+    bare = sketch(picture.drawing, picture.nodes, "", show_schedule=False)
+    assert not bare.bands and all("together" not in line for label in bare.labels for line in label.lines)
+
+
+@pytest.mark.parametrize("label", ["skip if guard", "repeat ≤ 4294967295"])
+@pytest.mark.parametrize("before", [1, 2, 5])
+def test_arrows_pass_beside_the_labels_of_frames(label, before):
+    names = "abcde"[:before]
+    picture = staged({f"write {name}": ("", name) for name in names}, {"x": (names, "z")}, {"y": (names, "z")},
+                     frames={"x": [label, "repeat", "skip if guard"], "y": [label]})
+    out = sketch(picture.drawing, picture.nodes, "")
+    words = [label for label in out.labels if label.role == "frame"]
+    assert len(words) == 4
+    for word in words:
+        for arrow in out.arrows:
+            ends = [points[-1] for _, points in arrow.path]
+            for (x, y), (x2, y2) in zip(ends, ends[1:], strict=False):
+                if min(y, y2) < word.y < max(y, y2) and arrow.path[-1][1][-1][1] > word.y:
+                    assert not (word.x <= x <= word.x + len(word.lines[0]) * CELL and x == x2)
+
+
+def test_plot_of_tiles(matplotlib):
+    figure = plot(tiled(FORK, [0, 1]))
+    assert "run together, tile by tile" in [label.get_text() for label in figure.axes[0].texts]
+    figure.canvas.draw()

@@ -21,7 +21,7 @@ from stepping_oracle import batch
 
 import eagle
 from eagle.plan.signature import Signature, Use
-from eagle.stepping.relocation import Reach, reach
+from eagle.stepping.relocation import Reach, reach, unaligned
 
 MOVABLE = [form for form, model in SINGLE.items() if model.moves]
 #: Forms whose results change when their samples are moved.
@@ -30,6 +30,9 @@ PLACED = ["sample_index", "a draw", "Table at the own index", "another sample", 
 TOGETHER = ["WideOut", "bins", "keyed sum", "sum over samples"]
 DEFAULT_PROFILE = ["RK4 oscillator", "sin, exp, log", "branches", "orbit", "RK4 with a Table", "inner loop",
                    "vectors and matrices", "compacting", "dispatch, auto", "RK4 oscillator, float32"]
+#: Forms whose launches no compiler makes vectors of: tables keep hawk from writing loops over lanes.
+SCALAR = {"Table", "Table at the own index", "another sample", "Staged", "Wide", "RK4 with a Table", "steps=4, Table",
+          "Table at the state", "bins", "compacting, Table"}
 MOST_LAUNCHES = 400
 
 
@@ -107,6 +110,10 @@ def differing(form: str, plan: Any, n: int, seed: int, word: int, dist: str) -> 
 def test_reach_of_every_form(form: str) -> None:
     want = Reach.BATCH if form in (*TOGETHER, "another sample") else Reach.MOVABLE if form in MOVABLE else Reach.LOCAL
     assert reach(signature(form)) is want
+
+
+def test_whose_planes_may_begin_anywhere() -> None:
+    assert {form for form in SINGLE if unaligned(signature(form))} == SCALAR
 
 
 def test_the_forms_are_told_apart() -> None:

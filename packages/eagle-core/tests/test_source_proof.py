@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stepping_forms import MODELS
 
 from eagle.registry.origin import emitted_source
-from eagle.stepping.source_proof import is_anywhere
+from eagle.stepping.source_proof import is_anywhere, is_scalar
 
 READ = "psc_rate[i].eval()"
 
@@ -130,3 +130,13 @@ def test_no_proven_source_says(form: str, name: str) -> None:
     function = source(form).split("std::int64_t nSamples)\n{")[-1]
     uses = {line.strip() for line in function.splitlines() if re.search(rf"\b{name}\b", line)}
     assert all(any(use.startswith(known) for known in PROLOGUE) for use in uses), uses
+
+
+def test_loops_that_no_compiler_makes_vectors_of() -> None:
+    """Each of them adds to the count by an atomic of its own."""
+    text, count = source("Table"), "hawk_abi::finish_count("
+    at = text.rindex(count)
+    assert is_scalar(text) and not is_scalar(source("decay"))
+    assert not is_scalar(text[:at] + "hawk_abi::finish_lanes(" + text[at + len(count):])
+    assert not is_scalar(text.replace(count, "(void)("))
+    assert not is_scalar(text.replace("std::int64_t nSamples)\n{", "std::int64_t nSamples)\n\\\n{"))

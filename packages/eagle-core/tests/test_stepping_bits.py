@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import stepping_kernels as ks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stepping_forms import COMPACTING, DISTS, MODELS, Array, Model, Planes, copied, layout
@@ -258,6 +259,15 @@ def test_what_is_stepped_again_is_counted_once() -> None:
         steps = Serial(model, copied(planes), None).run(1000).counts.sum()
         eagle.run_until_done(model.plan, max_steps=10**6, dispatch0_mix=mix, **planes)
         assert mix.sum() == steps, dist
+
+
+@pytest.mark.parametrize("later", [1, 2])
+def test_samples_that_end_alike_after_one_step_and_two(later: int) -> None:
+    """What is left of a sample does not tell how many steps it took."""
+    left = np.repeat([1.0, later], 64)  # two blocks of one thread
+    eagle.set_num_threads(1)
+    report = eagle.run_until_done(eagle.deploy(ks.countdown), max_steps=100, left=left)
+    assert (report.steps, report.exact_steps, report.finished, left.any()) == (later, True, 128, False)
 
 
 @pytest.mark.parametrize(("n", "told"), [(512, (1, True)), (513, (2, False))])

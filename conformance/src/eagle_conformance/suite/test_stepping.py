@@ -279,7 +279,7 @@ def planes(*rows: tuple[int, int, int, int]) -> dict[str, Any]:
         ({"struct_size": 0}, Status.INVALID_ARGUMENT),
         ({"struct_size": 8}, Status.INVALID_ARGUMENT),
         ({"struct_size": 16}, Status.INVALID_ARGUMENT),  # no function
-        ({"flags": 2}, Status.UNSUPPORTED),
+        ({"flags": 4}, Status.UNSUPPORTED),
         ({"flags": 1 << 31}, Status.UNSUPPORTED),
         ({"device": -2}, Status.INVALID_ARGUMENT),
         ({"function": 0}, Status.INVALID_ARGUMENT),

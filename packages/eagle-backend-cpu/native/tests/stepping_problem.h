@@ -48,7 +48,9 @@ struct Problem {
     enum Slot { kSelf, kId, kStop, kTaken, kMarks, kMask, kCounter, kWord, kMap, kLive, kGuard, kTotals, kColumns };
 
     std::int64_t n = 0, cap = 1, unit = 0;
-    bool movable = true, mapped = false, guarded = false, marking = false, leaping = false, lingers = false;
+    bool movable = true, unaligned = false, mapped = false, guarded = false, marking = false, leaping = false,
+         lingers = false;
+    std::int64_t marksFrom = 0;        ///< number of the first sample that `marking` is about
     std::int64_t throwAfter = kNever;  ///< samples visited
     std::vector<std::int64_t> id, stop, taken, marks;
     std::vector<std::uint8_t> mask, guard;
@@ -113,6 +115,7 @@ struct Problem {
         batch.unit = cap == 1 && unit == 0 ? 1 : unit;
         batch.cap = cap;
         batch.movable = movable;
+        batch.unaligned = unaligned;
         batch.overhead = 9;
         batch.planes = {{kId, 8, 1, false, false, false},
                         {kStop, 8, 1, false, false, false},
@@ -151,7 +154,7 @@ struct Problem {
         for (std::int64_t at = base; at < end; ++at) {
             const std::int64_t i = problem.mapped ? plane<std::int32_t>(params, kMap)[at] : at;
             if (problem.worked.fetch_add(1, std::memory_order_relaxed) >= problem.throwAfter) throw Thrown();
-            if (at >= samples && !plane<std::uint8_t>(params, kMask)[i]) problem.misplaced = true;
+            if (at >= samples && !problem.idle(params, i)) problem.misplaced = true;
             finished += problem.launch(params, i, word);
         }
         if (problem.lingers && finished > 0) std::this_thread::sleep_for(std::chrono::milliseconds(60));
@@ -175,11 +178,13 @@ struct Problem {
         touched.fetch_xor(seen, std::memory_order_relaxed);
     }
 
+    bool idle(void* const* params, std::int64_t i) const {
+        return plane<std::uint8_t>(params, kMask)[i] || (guarded && plane<std::uint8_t>(params, kGuard)[i]);
+    }
+
     /// One sample of a launch; whether it finished.
     bool launch(void* const* params, std::int64_t i, std::int64_t word) const {
-        std::uint8_t& done = plane<std::uint8_t>(params, kMask)[i];
-        const bool guards = guarded && plane<std::uint8_t>(params, kGuard)[i];
-        if (done || guards) return false;
+        if (idle(params, i)) return false;
         const std::int64_t self = plane<std::int64_t>(params, kId)[i], last = plane<std::int64_t>(params, kStop)[i];
         if (self < 0 || self >= n || (!movable && self != i)) {
             misplaced = true;
@@ -187,7 +192,8 @@ struct Problem {
         }
         std::int64_t& taken = plane<std::int64_t>(params, kTaken)[i];
         if (word > cap - taken) overrun = true;
-        if (word == 1 && unit == 0 && cap != 1 && marking) ++plane<std::int64_t>(params, kMarks)[i];
+        if (word == 1 && unit == 0 && cap != 1 && marking && self >= marksFrom)
+            ++plane<std::int64_t>(params, kMarks)[i];
         if (busy[static_cast<std::size_t>(self)].exchange(1, std::memory_order_relaxed)) shared = true;
         alive.fetch_add(1, std::memory_order_relaxed);
         const std::int64_t steps = std::min(word, last - taken);
@@ -207,7 +213,7 @@ struct Problem {
             .fetch_add(static_cast<std::uint64_t>(steps), std::memory_order_relaxed);
         busy[static_cast<std::size_t>(self)].store(0, std::memory_order_relaxed);
         if (taken < last) return false;
-        done = 1;
+        plane<std::uint8_t>(params, kMask)[i] = 1;
         return true;
     }
 

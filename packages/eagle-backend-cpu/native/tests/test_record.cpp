@@ -190,6 +190,9 @@ void testRuns() {
             }
         }
     }
+    Fused later(std::vector<std::int64_t>(128, 1), true);  // a first block of the same bits says nothing of others
+    later.marksFrom = 64;
+    checkAnswer(answerOf(later), 2, false);
     Fused single(std::vector<std::int64_t>(128, 1), true);  // the last is found by launches of several steps
     single.stop[40] = 3;
     checkAnswer(answerOf(single), 3, true);

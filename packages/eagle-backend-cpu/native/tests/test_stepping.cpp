@@ -71,6 +71,7 @@ void fill(Problem& problem, Random& random) {
     problem.n = kEdges[random() % std::size(kEdges)];
     problem.unit = kUnits[random() % std::size(kUnits)];
     problem.movable = chance(random, 0.7);
+    problem.unaligned = chance(random, 0.5);
     problem.mapped = chance(random, 0.3);
     problem.guarded = chance(random, 0.3);
     problem.marking = problem.unit == 0 && chance(random, 0.2);

@@ -402,7 +402,7 @@ typedef int32_t (*eagle_step_poll)(void *ctx, int64_t finished, int64_t offered)
 /* A finishing kernel over a batch: samples are independent of each other. Slots are those of params, -1 for none. */
 typedef struct eagle_step_desc {
     uint32_t struct_size;
-    uint32_t flags; /* EAGLE_STEP_MOVABLE */
+    uint32_t flags; /* EAGLE_STEP_MOVABLE, EAGLE_STEP_UNALIGNED */
     int32_t device;
     uint32_t n_planes;
     uint64_t function;
@@ -426,6 +426,8 @@ typedef struct eagle_step_desc {
 
 /* A sample's result does not depend on where in the planes it is. */
 #define EAGLE_STEP_MOVABLE 1u
+/* Nor on where planes begin in their cache lines, where steps_per_launch is not 0. */
+#define EAGLE_STEP_UNALIGNED 2u
 
 typedef struct eagle_step_report { /* out */
     uint32_t struct_size;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Self, SupportsIndex
+from typing import Any, Self, SupportsIndex, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,20 +95,25 @@ def overlap(a: tuple[int, Sequence[int], Sequence[int], int], b: tuple[int, Sequ
             max_work: int = ...) -> bool: ...
 
 # name, node, address, shape, strides, itemsize, access: 0 read, 1 written, 2 both
-_Plane = tuple[str, int, int, Sequence[int], Sequence[int], int, int]
+_Plane = tuple[str, int, NDArray[Any], int] | tuple[str, int, int, Sequence[int], Sequence[int], int, int]
 _Groups = Sequence[Sequence[Sequence[int]]]  # of each group the nodes of each branch
+
+_Tuple = TypeVar("_Tuple", bound=tuple[int, int, str, str])
 
 class Edges:  # found whenever they are asked for: a chain has one between every two nodes
     def __len__(self) -> int: ...
-    def tuples(self) -> list[tuple[int, int, str, str]]: ...  # src, dst, plane, kind
+    @overload  # src, dst, plane, kind
+    def tuples(self) -> tuple[tuple[int, int, str, str], ...]: ...
+    @overload
+    def tuples(self, kind: type[_Tuple]) -> tuple[_Tuple, ...]: ...  # that kind of tuples
 
 def derive_edges(planes: Sequence[_Plane], groups: _Groups = ...) -> Edges: ...
 
 # first, second, their planes' names, kind: pairs in different branches
 def sibling_conflicts(planes: Sequence[_Plane], groups: _Groups) -> list[tuple[int, int, str, str, str]]: ...
 
-class Drawing:  # label, kind, schedule, frame, own code; kind, label, parent
-    def __init__(self, nodes: Sequence[tuple[str, str, str, int, bool]],
+class Drawing:  # label, kind, schedule, frame, own code, tile; kind, label, parent
+    def __init__(self, nodes: Sequence[tuple[str, str, str, int, bool, int]],
                  edges: Edges | Sequence[tuple[int, int, str, str]],
                  frames: Sequence[tuple[str, str, int]]) -> None: ...
     hidden: int  # edges that are not drawn
@@ -152,8 +157,8 @@ class Bound:
 
 class Steps:
     native: bool
-    def __new__(cls, bounds: tuple[Bound, ...], mask: str, k: int, fused: bool, movable: bool, local: bool, ops: int,
-                /) -> Steps: ...
+    def __new__(cls, bounds: tuple[Bound, ...], mask: str, k: int, fused: bool, local: bool, movable: bool,
+                unaligned: bool, ops: int, /) -> Steps: ...
     def run(self, max_steps: int, threads: int, progress: Callable[[int, int], object] | None,
             /) -> tuple[int, int, bool, int, bool]: ...  # launches, steps, exact, visits, stopped
     def arm(self) -> None: ...
@@ -166,6 +171,7 @@ class Launches:
 def keep_call(cls: type[Calls], /) -> type[Calls]: ...
 def ask_records(change: int, /) -> None: ...  # so many more, or fewer, threads record calls instead of running them
 def ask_checks(by: int, /) -> None: ...
+def address(array: NDArray[Any], /) -> int: ...
 def cut(parts: int, given: tuple[tuple[int, int, int], ...], n: int, /) -> tuple[tuple[int, int, int], ...]: ...
 def canonical(op: int, x: FloatSamples, comp: FloatSamples | None, /) -> float: ...  # op: 0 sum, 1 max, 2 min
 # Of a host entry: its address, the bytes of its memory, the least samples worth a thread. fold: 0 sum, 1 max, 2 all,
@@ -229,12 +235,17 @@ class Program:
     # steps: native/recording.h; arrays with whether a step writes them; what is called ahead of each launch
     def __new__(cls, backend: Backend, device: int, steps: tuple[tuple[Any, ...], ...],
                 arrays: tuple[tuple[NDArray[Any] | BufferView, bool], ...], checks: tuple[Callable[[], object], ...],
-                attribute: bool, /) -> Program: ...
+                attribute: bool, stream: int, /) -> Program: ...  # stream: one the caller keeps, 0: one of its own
+    # With attribute: of steps as timed() counts them, those of forks and conditionals too.
+    def enable(self, unit: int, on: bool, /) -> None: ...
+    def reached(self) -> int: ...  # how many the last replay began, the one that raised the last of them; asked once
     # seconds of each step in one replay; () where nobody can tell; None where an array moved, and nothing ran
     def timed(self) -> tuple[float, ...] | None: ...
 
 class Replays:
     def launch(self, n: SupportsIndex = 1) -> Self: ...
+    def _after(self, ahead: Callable[[], object], n: int, /) -> Self: ...  # launch(n) behind a call
+    def _has_moved(self) -> bool: ...  # whether a plane is no longer what was recorded
     def _set(self, program: Program, /) -> None: ...
     def _enter(self) -> bool: ...
     def _leave(self) -> None: ...

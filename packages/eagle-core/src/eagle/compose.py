@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
@@ -12,35 +12,43 @@ import numpy as np
 
 from eagle._core import Turns
 from eagle.backends.props import device_ordinal
-from eagle.errors import refusal, shown
+from eagle.errors import BufferRefused, NonToggleableMemberError, refusal, shown
+from eagle.graph import Graph, Node
+from eagle.graph.graph import recorded
+from eagle.graph.switch import can_switch
+from eagle.graph.tree import as_node, leaves
 from eagle.interop.buffer import view_for
-from eagle.pipeline import refuse_recording
+from eagle.nodes import SkipGuard, Skippable, record_with
+from eagle.pipeline import require_recording
 from eagle.plan import BoundPlan
+from eagle.transfer import copy_node
 
 __all__ = ["GraphComposer"]
 
-DOOR = "eagle.GraphComposer"
-SEQUENCED, CONDITIONAL = "sequenced", "conditional"
-MODES = (SEQUENCED, CONDITIONAL, "enabled", "rebuild")
+TITLE = "GraphComposer"
+DOOR = f"eagle.{TITLE}"
+SEQUENCED, CONDITIONAL, ENABLED, REBUILD = MODES = ("sequenced", "conditional", "enabled", "rebuild")
 
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """What was registered, how it runs n times, and what runs ahead of that."""
+    """What was registered, how it runs n times, and what runs ahead of that; the node it is in modes that record."""
 
     obj: Any
     name: str | None
     run: Callable[[int], object]
     pre_launch: Callable[[], object] | None
+    node: Node | None
 
 
 class GraphComposer:
     """Members that run in order, those a routing pattern switches on.
 
     `member_flags` is the pattern build() starts with: a flag for each member, nonzero is on, None all on. `mode`
-    "sequenced" keeps a list on the host. "enabled", "rebuild" and "conditional", which record the members, need a
-    backend that provides the group capturer: BackendUnavailable. The flags of "conditional" are an array of uint32
-    where the members run, which each launch reads. `device` is where members are recorded, -1 the current one.
+    "sequenced" keeps a list on the host. The others record the members, and a launch replays them: "enabled" switches
+    what was recorded on and off, "rebuild" records those that are on again at each set_routing(), "conditional" makes
+    each a conditional: its flags are an array of uint32, one cell for each member, read when its turn comes.
+    BackendUnavailable where no backend records. `device` is where members are recorded, -1 the current one.
 
     Members register, build() fixes them, launch() runs them. One call at a time: a second one raises eagle.Busy.
     """
@@ -48,19 +56,24 @@ class GraphComposer:
     def __init__(self, member_flags: Any, *, mode: str = SEQUENCED, device: SupportsIndex = -1) -> None:
         if not isinstance(mode, str) or mode not in MODES:
             raise ValueError(refusal(DOOR, "mode", shown(mode), f"one of {MODES}", "leave it out for 'sequenced'"))
-        device_ordinal(DOOR, device)
+        self._device = device_ordinal(DOOR, device)
         if mode == CONDITIONAL:
             _check_cells(member_flags)
         else:
             _pattern(DOOR, "member_flags", member_flags)
         if mode != SEQUENCED:
-            refuse_recording(DOOR, f"mode={mode!r}", "use mode='sequenced'")
+            require_recording(DOOR, f"mode={mode!r}", "use mode='sequenced'")
         self._flags = member_flags
         self._mode = mode
         self._members: list[Member] = []
         self._active: frozenset[int] | None = None  # None before build()
+        self._on: list[int] = []  # those that are active, in order
         self._history: list[frozenset[int]] = []
-        self._turns = Turns("GraphComposer")
+        self._nodes: list[Node] = []  # what is recorded of each member
+        self._graph: Graph | None = None  # of all of them, or those that are on
+        self._alone: dict[int, Graph] = {}  # members by themselves, for launches of several runs
+        self._fired = np.zeros(0, np.uint32)  # of "conditional": a cell for each member, which it sets when it runs
+        self._turns = Turns(TITLE)
 
     @property
     def mode(self) -> str:
@@ -77,21 +90,29 @@ class GraphComposer:
         """How many members there are."""
         return len(self._members)
 
+    @property
+    def is_built(self) -> bool:
+        """Whether build() fixed the members."""
+        return self._active is not None
+
     def register(self, obj: Any, *, name: str | None = None, pre_launch: Callable[[], object] | None = None) -> int:
         """Add a member; returns its index. `pre_launch` is called once ahead of the member's runs of each launch.
 
         A member is a BoundPlan, an object with ``launch(n)``, such as a composer that was built, or a callable without
-        arguments. Raises TypeError for other objects, ValueError for an object or a name that is registered and for a
-        composer that was not built, RuntimeError once this one was built.
+        arguments. Modes that record take a BoundPlan, its launch, a node, what skippable() and repeat_while() return,
+        or another callable, which is called at each replay, and no `pre_launch`.
+
+        Raises TypeError for other objects, NonToggleableMemberError for one that holds a conditional in mode "enabled",
+        ValueError for an object or a name that is registered, a composer that was not built or that records, and a
+        kernel that cannot be recorded; RuntimeError once this one was built.
         """
         door = "GraphComposer.register"
         with self._turns("register"):
             if self._active is not None:
                 raise RuntimeError(refusal(door, "this composer", "one that was built", "one that was not",
                                            "register every member before build()"))
-            if isinstance(obj, GraphComposer) and obj._active is None:
-                raise ValueError(refusal(door, "obj", "a composer that was not built", "one that was",
-                                         "call its build() first"))
+            if isinstance(obj, GraphComposer):
+                _check_nested(door, obj, self._mode)
             if not (callable(getattr(obj, "launch", None)) or callable(obj)) or isinstance(obj, type):
                 raise TypeError(refusal(door, "obj", f"{shown(obj)}, a {type(obj).__name__}", "a BoundPlan, an object "
                                         "with launch(n), or a callable without arguments", "pass a function"))
@@ -107,13 +128,31 @@ class GraphComposer:
                 if name is not None and member.name == name:
                     raise ValueError(refusal(door, "name", f"{name!r}, which member {index} has", "a new one",
                                              "choose another name"))
-            self._members.append(Member(obj, name, _runner(obj), pre_launch))
+            node = None if self._mode == SEQUENCED else self._as_node(door, obj, name, pre_launch)
+            self._members.append(Member(obj, name, _runner(obj), pre_launch, node))
             return len(self._members) - 1
+
+    def _as_node(self, door: str, obj: Any, name: str | None, pre_launch: object) -> Node:
+        """A member as modes that record have it."""
+        if pre_launch is not None:
+            raise ValueError(refusal(door, "pre_launch", f"a function in mode {self._mode!r}", "None: a replay is one "
+                                     "call", "register it as a member, or use mode='sequenced'"))
+        if not (callable(obj) or isinstance(obj, BoundPlan)):
+            raise TypeError(refusal(door, "obj", f"{shown(obj)}, a {type(obj).__name__}", "a BoundPlan, a node, a "
+                                    f"conditional or another callable without arguments, in mode {self._mode!r}",
+                                    "pass a function, or use mode='sequenced'"))
+        with record_with(None):
+            node = as_node(door, "obj", obj, name, bare=True)
+        if self._mode == ENABLED and not can_switch(node):
+            raise NonToggleableMemberError(refusal(door, "obj", "one that holds a conditional", "one that holds none, "
+                                                   f"in mode {ENABLED!r}", f"use mode={CONDITIONAL!r} or {REBUILD!r}"))
+        return node
 
     def build(self) -> GraphComposer:
         """Fix the members and take the routing of `member_flags`. Returns this composer.
 
-        Raises ValueError without members and for flags of another length, RuntimeError the second time.
+        Raises ValueError without members, for flags of another length, for a read-only array that a recorded member
+        writes and another `device` than that of the planes; RuntimeError the second time.
         """
         door = "GraphComposer.build"
         with self._turns("build"):
@@ -122,26 +161,61 @@ class GraphComposer:
                                            "make a new GraphComposer, or call set_routing()"))
             if not self._members:
                 raise ValueError(refusal(door, "members", "none", "one or more", "register() them first"))
-            self._active = self._routed(door, "member_flags", self._flags)
+            active = self._routed(door, "member_flags", self._flags)
+            self._nodes = self._guarded() if self._mode == CONDITIONAL else [
+                member.node for member in self._members if member.node is not None]
+            self._route("build", active)
             return self
+
+    def _guarded(self) -> list[Node]:
+        """The nodes of all members, each run where its flag is set; its cell of fired tells that it did."""
+        self._fired, one, found = np.zeros(len(self._members), np.uint32), np.ones(1, np.uint32), []
+        for index, member in enumerate(self._members):
+            assert member.node is not None
+            step = (copy_node(one, self._fired[index:index + 1]), member.node)
+            found.append(as_node(DOOR, "obj", Skippable(step, SkipGuard.intent(self._flags, index)), member.node.label))
+        return found
+
+    def _route(self, method: str, active: frozenset[int]) -> None:
+        """What a pattern means for what is recorded."""
+        everything = range(len(self._members))
+        if self._mode == REBUILD:
+            self._graph, self._alone = self._recorded(method, sorted(active)) if active else None, {}
+        elif self._mode != SEQUENCED and self._graph is None:
+            self._graph = self._recorded(method, everything)
+        if self._mode == ENABLED and self._graph is not None:
+            for index, node in enumerate(self._nodes):
+                self._graph.switch(method, leaves([node]), index in active)
+        self._active = frozenset(everything) if self._mode == CONDITIONAL else active
+        self._on = sorted(self._active)
+
+    def _recorded(self, method: str, members: Iterable[int]) -> Graph:
+        return recorded(f"{TITLE}.{method}", self, [self._nodes[index] for index in members], self._device)
 
     def set_routing(self, pattern: Any) -> GraphComposer:
         """Switch members on and off for the launches to come: a flag for each member, nonzero is on, None all on.
         Returns this composer.
 
-        Raises ValueError for another length, TypeError for what is no sequence of integers, RuntimeError before
-        build().
+        "conditional" writes the flags into its cells. Raises ValueError for another length and for cells that may not
+        be written, TypeError for what is no sequence of integers, RuntimeError before build(), and in mode "rebuild"
+        what build() does.
         """
         with self._turns("set_routing"):
             self._built("set_routing")
-            self._active = self._routed("GraphComposer.set_routing", "pattern", pattern)
+            door = f"{TITLE}.set_routing"
+            active = self._routed(door, "pattern", pattern)
+            if self._mode == CONDITIONAL:
+                _write_cells(door, self._flags, active)
+            self._route("set_routing", active)
             return self
 
     def launch(self, n: SupportsIndex = 1) -> GraphComposer:
         """Run every member that is on, in order, each n times. Returns this composer.
 
-        An exception of a member leaves by here; later members do not run. Raises TypeError for an `n` that is no
-        integer, ValueError for a negative one, RuntimeError before build(), Busy while another call runs.
+        Modes that record replay all members in one call where n is 1; for more, each by itself, n times, which the
+        first such launch records. An exception of a member leaves by here; later members do not run. Raises TypeError
+        for an `n` that is no integer, ValueError for a negative one, BufferRefused when a plane of what was recorded
+        has moved, changed its size or become read-only, RuntimeError before build(), Busy while another call runs.
         """
         door = "GraphComposer.launch"
         if isinstance(n, bool | np.bool_) or not hasattr(type(n), "__index__"):
@@ -152,16 +226,51 @@ class GraphComposer:
         with self._turns("launch"):
             active = self._built("launch")
             fired: list[int] = []
+            run = self._run if self._mode == SEQUENCED else self._replay
             try:
-                for index, member in enumerate(self._members):
-                    if times and index in active:
-                        fired.append(index)
-                        if member.pre_launch is not None:
-                            member.pre_launch()
-                        member.run(times)
+                if times:
+                    run(self._on, times, fired)
             finally:
-                self._history.append(frozenset(fired))
+                self._history.append(active if len(fired) == len(active) else frozenset(fired))
             return self
+
+    def _run(self, on: list[int], times: int, fired: list[int]) -> None:
+        for index in on:
+            member = self._members[index]
+            fired.append(index)
+            if member.pre_launch is not None:
+                member.pre_launch()
+            member.run(times)
+
+    def _replay(self, on: list[int], times: int, fired: list[int]) -> None:
+        """Several runs of a member come one behind the other: each member then has a graph of its own."""
+        if self._graph is None or not on:
+            return
+        self._fired.fill(0)
+        try:
+            if times == 1 or len(on) == 1:
+                self._launch(self._graph, on, times, fired)
+                return
+            self._graph.refuse_moved()
+            for index in on:
+                self._launch(self._by_itself(index), [index], times, fired)
+        finally:
+            if self._mode == CONDITIONAL:
+                fired[:] = np.flatnonzero(self._fired).tolist()
+
+    def _by_itself(self, index: int) -> Graph:
+        if index not in self._alone:
+            self._alone[index] = self._recorded("launch", [index])
+        return self._alone[index]
+
+    def _launch(self, graph: Graph, part: list[int], times: int, fired: list[int]) -> None:
+        try:
+            graph.launch(times)
+        except BaseException:
+            begun = set(map(id, graph.reached()))
+            fired.extend(index for index in part if any(id(leaf) in begun for leaf in leaves([self._nodes[index]])))
+            raise
+        fired.extend(part)
 
     def fired_history(self) -> list[frozenset[int]]:
         """The indices of the members that ran, for each launch since the start or the last reset."""
@@ -172,20 +281,30 @@ class GraphComposer:
         self._history.clear()
 
     def num_nodes(self) -> int:
-        """The nodes that were recorded. Raises RuntimeError: "sequenced" records none."""
-        raise self._nothing_recorded("num_nodes")
+        """How many nodes are recorded; a conditional is one. Raises RuntimeError where none are: before build(), in
+        mode "sequenced", and in mode "rebuild" while nothing is on."""
+        return self._introspected("num_nodes").num_nodes()
 
     def node_labels(self) -> list[str]:
-        """The labels of the nodes that were recorded. Raises RuntimeError: "sequenced" records none."""
-        raise self._nothing_recorded("node_labels")
+        """The labels of the nodes that are recorded, in order. Raises what :meth:`num_nodes` does."""
+        return self._introspected("node_labels").node_labels()
 
     def __repr__(self) -> str:
-        state = "not built" if self._active is None else f"{len(self._active)} on"
-        return f"<eagle.GraphComposer {self._mode}, {len(self._members)} members, {state}>"
+        on = self._active
+        if on is not None and self._mode == CONDITIONAL:
+            on = self._routed(DOOR, "member_flags", self._flags)
+        state = "not built" if on is None else f"{len(on)} on"
+        return f"<eagle.{TITLE} {self._mode}, {len(self._members)} members, {state}>"
 
-    def _nothing_recorded(self, method: str) -> RuntimeError:
-        return RuntimeError(refusal(f"GraphComposer.{method}", "mode", repr(self._mode), "one that records members",
-                                    f"ask {method}() of the members that have it"))
+    def _introspected(self, method: str) -> Graph:
+        if self._mode == SEQUENCED:
+            raise RuntimeError(refusal(f"{TITLE}.{method}", "mode", repr(self._mode), "one that records members",
+                                       f"ask {method}() of the members that have it"))
+        self._built(method)
+        if self._graph is None:
+            raise RuntimeError(refusal(f"{TITLE}.{method}", "this composer", "one with nothing on, which recorded "
+                                       "nothing", "one with members that are on", "call set_routing() first"))
+        return self._graph
 
     def _built(self, method: str) -> frozenset[int]:
         if self._active is None:
@@ -201,6 +320,16 @@ class GraphComposer:
             raise ValueError(refusal(door, argument, f"{len(flags)} flags", f"{len(self._members)}, one for each "
                                      "member", "pass a flag for each member, in the order they were registered"))
         return frozenset(index for index, flag in enumerate(flags) if flag)
+
+
+def _check_nested(door: str, obj: GraphComposer, mode: str) -> None:
+    if mode != SEQUENCED or obj.mode != SEQUENCED:
+        which, has = ("this composer", mode) if mode != SEQUENCED else ("obj", obj.mode)
+        raise ValueError(refusal(door, which, f"mode {has!r}", f"{SEQUENCED!r}, where a composer is a member",
+                                 "register its members"))
+    if not obj.is_built:
+        raise ValueError(refusal(door, "obj", "a composer that was not built", "one that was",
+                                 "call its build() first"))
 
 
 def _runner(obj: Any) -> Callable[[int], object]:
@@ -228,6 +357,19 @@ def _pattern(door: str, argument: str, flags: Any) -> list[int] | None:
             return [int(flag) for flag in read]
     raise TypeError(refusal(door, argument, f"{shown(flags)}, a {type(flags).__name__}",
                             "a list, tuple or array of integers or bools, or None", "pass a flag for each member"))
+
+
+def _write_cells(door: str, flags: Any, active: frozenset[int]) -> None:
+    """Write a pattern into the cells that recorded conditions read."""
+    if isinstance(flags, np.ndarray):
+        cells, writable = flags, flags.flags.writeable
+    else:
+        view = view_for(door, "member_flags", flags)
+        cells, writable = np.asarray(view), view.writable
+    if not writable:
+        raise BufferRefused(refusal(door, "member_flags", "an array that may not be written", "a writable one",
+                                    "pass one, or change its cells yourself"))
+    cells[...] = [index in active for index in range(len(cells))]
 
 
 def _check_cells(flags: Any) -> None:

@@ -48,6 +48,7 @@ struct Node {
     std::string schedule;  // how it runs; empty as long as nobody knows
     int frame = -1;        // the innermost frame around it
     bool own = false;      // the user's code
+    int tile = -1;         // those of one number run together, tile by tile
 };
 
 /// What holds nodes together: a stage (kind "stage"), or a conditional, which is drawn around its nodes.

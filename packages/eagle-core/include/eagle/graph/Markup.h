@@ -34,6 +34,12 @@ inline std::string dotText(const std::string& text) {
     return spelt(text, [](char32_t c) { return c == U'"' ? "\\\"" : c == U'\\' ? "\\\\" : nullptr; });
 }
 
+/// How a node runs, in words.
+inline std::string manner(const Node& node) {
+    if (node.tile < 0) return node.schedule;
+    return node.schedule + (node.schedule.empty() ? "tile " : ", tile ") + std::to_string(node.tile);
+}
+
 /// Nodes by their frames: `node` is called with a node and an indent, `open` and `close` with a frame's number and
 /// more.
 template <class OnNode, class Open, class Close>
@@ -79,8 +85,9 @@ inline std::string mermaid(const Description& whole) {
     detail::nested(
         d,
         [&](const Node& node, const std::string& indent) {
-            const std::string schedule = node.schedule.empty() ? "" : "<br/>" + mermaidText(node.schedule);
-            out += indent + "n" + std::to_string(node.id) + "[\"" + mermaidText(node.label) + schedule + "\"]\n";
+            const std::string manner = detail::manner(node);
+            out += indent + "n" + std::to_string(node.id) + "[\"" + mermaidText(node.label) +
+                   (manner.empty() ? "" : "<br/>" + mermaidText(manner)) + "\"]\n";
         },
         [&](const Frame& frame, int number, const std::string& indent) {
             out += indent + "subgraph f" + std::to_string(number) + "[\"" + mermaidText(frame.label) + "\"]\n";
@@ -107,9 +114,9 @@ inline std::string dot(const Description& whole) {
     detail::nested(
         d,
         [&](const Node& node, const std::string& indent) {
-            const std::string schedule = node.schedule.empty() ? "" : "\\n" + dotText(node.schedule);
-            out += indent + "n" + std::to_string(node.id) + " [label=\"" + dotText(node.label) + schedule + "\"" +
-                   (node.own ? ", style=dashed" : "") + "];\n";
+            const std::string manner = detail::manner(node);
+            out += indent + "n" + std::to_string(node.id) + " [label=\"" + dotText(node.label) +
+                   (manner.empty() ? "" : "\\n" + dotText(manner)) + "\"" + (node.own ? ", style=dashed" : "") + "];\n";
         },
         [&](const Frame& frame, int number, const std::string& indent) {
             out += indent + "subgraph cluster_f" + std::to_string(number) + " {\n" + indent + "  label=\"" +

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,12 +18,13 @@
 namespace eagle::graph {
 
 struct PlaceOptions {
-    bool unicode = true;  // false: texts in ASCII
-    int maxLabel = 24;    // cells of a label; longer ones are cut
-    bool wrap = false;    // or, by this, go on in the next line, as do names
-    int bus = 1;          // rows in which runs turn
-    int tips = 0;         // rows between a frame's labels and its boxes
-    int beside = 0;       // cells from a source's centre to its names
+    bool unicode = true;   // false: texts in ASCII
+    int maxLabel = 24;     // cells of a label; longer ones are cut
+    bool wrap = false;     // or, by this, go on in the next line, as do names
+    int bus = 1;           // rows in which runs turn
+    int tips = 0;          // rows between a frame's labels and its boxes, where runs end beside the labels
+    int beside = 0;        // cells from a source's centre to its names
+    bool brackets = true;  // whether there are any
 };
 
 /// Cells from the left and the top.
@@ -61,6 +63,12 @@ struct Placement {
         int x = 0, y = 0;
         std::u32string text;
     };
+    /// Beside the layers of nodes that run together, of one number or several; the rows at which it reaches to the
+    /// left.
+    struct Bracket {
+        int x = 0, tiles = 0;
+        std::vector<int> rows;
+    };
     /// The first row of each part of a layer; `end` is behind the last one.
     struct Rows {
         int borders = 0, boxes = 0, endings = 0, names = 0, bus = 0, end = 0;
@@ -71,6 +79,8 @@ struct Placement {
     std::vector<Run> runs;
     std::vector<Names> names;
     std::vector<Gutter> gutter;
+    std::vector<Bracket> brackets;
+    int bracketed = 0;       // the column from which they reach to the right
     std::vector<Rows> rows;  // of each layer
     int width = 0, height = 0;
 };
@@ -226,7 +236,7 @@ private:
                 if (!added) at->second.width += 3 + width(item);
             }
         for (const auto& [frame, span] : spans) {
-            const int missing = cells(titles_[frame]) + 2 - span.width;
+            const int title = cells(titles_[frame]), missing = (options_.tips ? 2 * title : title) + 2 - span.width;
             if (missing <= 0) continue;
             const int more = missing + missing % 2;
             p_.boxes[span.first].w += more;
@@ -267,6 +277,7 @@ private:
         placeGutter();
         int margin = 0;
         for (const Placement::Gutter& g : p_.gutter) margin = std::max(margin, g.x + cells(g.text) + 1);
+        if (options_.brackets) margin = placeBrackets(margin);
         for (std::size_t layer = 0; layer < line_.size(); ++layer)
             for (Item& item : line_[layer]) {
                 item.x += margin + (p_.width - widths[layer]) / 2;
@@ -294,6 +305,26 @@ private:
             const std::string schedule = facts.second->empty() ? "" : " " + *facts.second;
             p_.gutter.push_back({2, facts.first, text("stage " + std::to_string(stage) + schedule)});
         }
+    }
+
+    /// Those that overlap stand side by side, and nodes of the same layers share one. Returns the column behind them;
+    /// their rows are layers as yet.
+    int placeBrackets(int margin) {
+        std::map<int, std::set<int>> tiles;
+        for (const Node& node : d_.nodes)
+            if (node.tile >= 0) tiles[node.tile].insert(l_.layer[node.id]);
+        std::map<std::vector<int>, int> spans;
+        for (const auto& [tile, layers] : tiles) ++spans[{layers.begin(), layers.end()}];
+        std::vector<int> ends;  // of the brackets in each column
+        for (const auto& [layers, count] : spans) {
+            std::size_t column = 0;
+            while (column < ends.size() && ends[column] >= layers.front()) ++column;
+            if (column == ends.size()) ends.push_back(0);
+            ends[column] = layers.back();
+            p_.brackets.push_back({margin + 1 + static_cast<int>(column), count, layers});
+        }
+        p_.bracketed = margin;
+        return ends.empty() ? margin : margin + static_cast<int>(ends.size()) + 2;
     }
 
     void placeRows() {
@@ -353,6 +384,11 @@ private:
         }
         p_.height = y;
         for (Placement::Gutter& g : p_.gutter) g.y = p_.rows[g.y].boxes;
+        for (Placement::Bracket& b : p_.brackets) {
+            const int last = b.rows.back();
+            for (int& row : b.rows) row = p_.rows[row].boxes;
+            if (b.rows.size() == 1) b.rows.push_back(p_.rows[last].endings - 1);
+        }
         for (const auto& [frame, e] : frames) {
             const int top = p_.rows[e.first].boxes - options_.tips - above[frame],
                       bottom = p_.rows[e.last].endings + below[frame];

@@ -132,7 +132,7 @@ inline void drawRun(Canvas& canvas, const Placement& p, const Layout& l, const P
 inline std::string ascii(const Description& whole, const Layout& l, bool unicode = true, int maxLabel = 24) {
     if (whole.nodes.empty()) return "  (empty)\n";
     const Description d = reduced(whole);
-    const Placement p = place(d, l, {unicode, std::max(maxLabel, 1), false, 1, 0, 0});
+    const Placement p = place(d, l, {unicode, std::max(maxLabel, 1)});
     detail::Canvas canvas(p.width, p.height, unicode);
     for (const Placement::Border& b : p.borders) {
         canvas.box(b.x, b.y, b.w, b.h, true);
@@ -149,6 +149,10 @@ inline std::string ascii(const Description& whole, const Layout& l, bool unicode
     }
     for (const Placement::Names& names : p.names) canvas.text(names.x, names.y, names.lines[0]);
     for (const Placement::Gutter& g : p.gutter) canvas.text(g.x, g.y, g.text);
+    for (const Placement::Bracket& b : p.brackets) {
+        canvas.down(b.x, b.rows.front(), b.rows.back());
+        for (const int row : b.rows) canvas.across(row, p.bracketed, b.x);
+    }
     std::string out = canvas.str();
     if (drawn[1] || drawn[2]) {
         out += "  edges:";
@@ -158,6 +162,12 @@ inline std::string ascii(const Description& whole, const Layout& l, bool unicode
             out += std::string("  ") + glyph + " " + kindName(kind) + " " + kindMeaning(kind);
         }
         out += "\n";
+    }
+    if (!p.brackets.empty()) {
+        const bool several =
+            std::any_of(p.brackets.begin(), p.brackets.end(), [](const auto& b) { return b.tiles > 1; });
+        out += std::string("  stages:  ") + (unicode ? "─┐ ─┘" : "-+ -+") + " run together, tile by tile" +
+               (several ? ", in a group each branch by itself\n" : "\n");
     }
     if (d.hidden > 0) out += "  not drawn: " + std::to_string(d.hidden) + " edges that a path of these implies\n";
     return out;

@@ -46,6 +46,7 @@ struct Batch {
     std::int64_t cap;           ///< the most steps of a sample
     std::int64_t unit;          ///< steps of one launch; 0: `word` says, and is 2 or more
     bool movable;               ///< a sample's result does not depend on where in the planes it is
+    bool unaligned = false;     ///< nor on where planes begin in their cache lines, with `unit` steps
     double overhead;            ///< what a call costs for each sample beyond its steps, in steps
     bool tellsOne = true;       ///< whether it is worth telling batches that took one step from those that took two
     std::vector<Plane> planes;  ///< without the mask

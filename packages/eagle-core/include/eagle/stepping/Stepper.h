@@ -174,20 +174,23 @@ private:
         if (!batch_.movable) {
             for (std::int64_t done = 0; done < n && !stopped(); done += layout_.capacity)
                 runAside(first + done, std::min(layout_.capacity, n - done));
-        } else if (batch_.fused() && !batch_.mapped()) {
+        } else if ((batch_.fused() || batch_.unaligned) && !batch_.mapped()) {
             const std::int64_t whole = n / batch_.vector * batch_.vector;
             gather(first + whole, n - whole, 0);
             runHere(first, whole);
-        } else {  // reads and writes every plane in each step: that is fastest, and the same for all, in lanes
+        } else {
             gather(first, n, 0);
         }
     }
 
-    /// Steps samples where they lie, until there are few of them left.
+    /// Steps samples where they lie, until there are few of them left. Launches of few steps read and write every
+    /// plane: after the first ones, that is fastest in lanes.
     void runHere(std::int64_t first, std::int64_t n) {
         Group group{here_, first, n, n, batch_.samples, first, n, 0, alive(first, n, picked_)};
         while (group.live > 0 && group.age < batch_.cap && !stopped()) {
-            if (static_cast<double>(group.live) < kAlive * static_cast<double>(n)) return gather(first, n, group.age);
+            const bool stays = group.age == 0 || batch_.fused();
+            if (!stays || static_cast<double>(group.live) < kAlive * static_cast<double>(n))
+                return gather(first, n, group.age);
             advance(group, targetOf(group.age, false), batch_.rows, batch_.finished);
         }
     }

@@ -29,7 +29,14 @@ def dispatched(door: str, nodes: Sequence[Node], dispatch: Any) -> tuple[list[No
     or these by group, that some group of the launches can take.
     """
     launches = [node for node in every(nodes) if node.kind == LAUNCH]
-    found = {id(node): (node, auto) for node in launches if (auto := _auto_groups(node.payload.bound))}
+    known: dict[int, list[str]] = {}  # by the identity of a kernel, which may have been deployed often
+    found: dict[int, tuple[Node, list[str]]] = {}
+    for node in launches:
+        kernel = kernel_of(node.payload.bound) or node.payload.bound.plan
+        if id(kernel) not in known:
+            known[id(kernel)] = _auto_groups(node.payload.bound)
+        if auto := known[id(kernel)]:
+            found[id(node)] = node, auto
     if dispatch is None:
         return list(nodes), _merged((node.label, dict.fromkeys(auto, "switch")) for node, auto in found.values())
     _check(door, dispatch)

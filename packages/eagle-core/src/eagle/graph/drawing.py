@@ -14,7 +14,7 @@ from eagle import _core
 if TYPE_CHECKING:
     from eagle.graph.pictures import Box
 
-__all__ = ["Arrow", "CELL", "FONT", "KINDS", "LINE", "Label", "Rect", "Sketch", "heat", "sketch"]
+__all__ = ["Arrow", "CELL", "FONT", "KINDS", "LINE", "Label", "Point", "Rect", "Sketch", "TILE", "heat", "sketch"]
 
 FONT = 10.0  # size of letters
 CELL = 0.61 * FONT  # width of one, in a font where all have the same
@@ -24,6 +24,7 @@ WRAP = 26  # letters of a line of a label
 EDGE = 12.0  # around everything
 BESIDE = 0.85  # cells between arrows of different kinds that leave a node
 LINE = 26.0  # of a kind in the legend
+TILE = 1.9 * FONT  # width of the band behind nodes that run together
 MANY_LAYERS = 12  # up to this a picture is one column
 PROPORTION = 1.4  # wanted of width to height
 
@@ -72,7 +73,8 @@ class Sketch:
     rects: list[Rect] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
     arrows: list[Arrow] = field(default_factory=list)
-    legend: list[tuple[str, float, float]] = field(default_factory=list)  # kind, where its line begins
+    bands: list[tuple[Point, ...]] = field(default_factory=list)  # behind nodes that run together
+    legend: list[tuple[str, float, float]] = field(default_factory=list)  # kind or "tile", where its line begins
 
 
 def heat(share: float | None) -> str:
@@ -183,14 +185,42 @@ def sketch(drawing: _core.Drawing, nodes: Sequence[Box], title: str, *, edge_lab
         shown = words if show_schedule else " ".join(words.split()[:2])
         out.labels.append(Label(page.x(layer, x - 2), page.y(layer, y + 1.5), (shown,), "gutter"))
     _draw_arrows(out, page, placed, layer_of)
+    if show_schedule:
+        _draw_bands(out, page, placed, nodes, layer_of)
     _draw_legend(out, page, drawing.hidden)
     return out
+
+
+def _draw_bands(out: Sketch, page: _Page, placed: Mapping[str, Any], nodes: Sequence[Box],
+                layer_of: Sequence[int]) -> None:
+    """From each node to the next one that it runs together with; from one column to another it ends and goes on."""
+    def point(i: int, layer: int, rows: float) -> Point:
+        x, _, w, _, _ = placed["boxes"][i]
+        return page.x(layer, x + w / 2), page.y(layer, rows)
+
+    ways: dict[int, list[tuple[int, list[Point]]]] = {}
+    for i, node in enumerate(nodes):
+        if node.tile < 0:
+            continue
+        layer, (_, y, _, h, _) = layer_of[i], placed["boxes"][i]
+        parts = ways.setdefault(node.tile, [])
+        if not parts or (before := page.of_layer[layer_of[parts[-1][0]]]) != page.of_layer[layer]:
+            if parts:
+                last, points = parts[-1]
+                end = page.columns[before].last - 1
+                points.append((points[-1][0], page.y(end, page.rows[end][4])))
+                parts.append((i, [point(i, layer, page.rows[page.columns[page.of_layer[layer]].first][0])]))
+            else:
+                parts.append((i, []))
+        parts[-1] = i, [*parts[-1][1], point(i, layer, y + h / 2)]
+    out.bands += [tuple(points) for parts in ways.values() for _, points in parts]
 
 
 def _draw_arrows(out: Sketch, page: _Page, placed: Mapping[str, Any], layer_of: Sequence[int]) -> None:
     """One arrow a pair and kind. Those that reach a box share its upper side, in the order they come from; where it is
     too short for that, those of a kind meet."""
     boxes = placed["boxes"]
+    free = _beside_labels(placed, layer_of, page)
     arriving: dict[int, list[tuple[int, int, str]]] = {}  # by target: where from, run, kind
     for r, (_, dst, kinds, _, x) in enumerate(page.runs):
         arriving.setdefault(dst, []).extend((x[-2], r, kind) for kind in kinds)
@@ -199,12 +229,14 @@ def _draw_arrows(out: Sketch, page: _Page, placed: Mapping[str, Any], layer_of: 
         bx, _, bw, _, _ = boxes[dst]
         order = {kind: i for i, kind in enumerate(KINDS)}
         ways.sort(key=lambda way: (way[0], way[1], order[way[2]]))
-        meeting = len(ways) > bw - 2
+        left = max(bx + 1, free.get(dst, 0))
+        meeting = len(ways) > bx + bw - 1 - left
         places = [kind for kind in KINDS if any(way[2] == kind for way in ways)] if meeting else ways
-        step = min(1.6, (bw - 2) / len(places))
+        step = min(1.6, (bx + bw - 1 - left) / len(places))
+        middle = max(bx + bw / 2, left + len(places) * step / 2)
         for way in ways:
             i = places.index(way[2] if meeting else way)  # type: ignore[arg-type]
-            ends[way[1], way[2]] = bx + bw / 2 + (i - (len(places) - 1) / 2) * step
+            ends[way[1], way[2]] = middle + (i - (len(places) - 1) / 2) * step
     leaving: dict[int, set[str]] = {}
     for src, _, kinds, _, _ in page.runs:
         leaving.setdefault(src, set()).update(kinds)
@@ -231,6 +263,19 @@ def _draw_arrows(out: Sketch, page: _Page, placed: Mapping[str, Any], layer_of: 
                 if at != above:
                     path.append(("L", (at,)))
             out.arrows.append(Arrow(tuple(path), kind))
+
+
+def _beside_labels(placed: Mapping[str, Any], layer_of: Sequence[int], page: _Page) -> dict[int, float]:
+    """Of each node in frames that begin above it, the first cell right of their labels."""
+    free: dict[int, float] = {}
+    tops: dict[int, list[tuple[int, int, int]]] = {}
+    for _, x, y, w, _, label in placed["borders"]:
+        tops.setdefault(page.layer_at(y), []).append((x, x + w, len(label)))
+    for i, (x, _, w, _, _) in enumerate(placed["boxes"]):
+        ends = [left + length + 2.5 for left, right, length in tops.get(layer_of[i], ()) if left < x and x + w < right]
+        if ends and max(ends) < x + w - 2:
+            free[i] = max(ends)
+    return free
 
 
 def _to_next_column(page: _Page, column: int, lane: float, down: Point, above: Point
@@ -261,14 +306,15 @@ def _towards(point: Point, other: Point, most: float = 5.0) -> Point:
 def _draw_legend(out: Sketch, page: _Page, hidden: int) -> None:
     """What the kinds mean, where not all are data that flows, and that not all edges are drawn."""
     kinds = [kind for kind in KINDS if any(arrow.kind == kind for arrow in out.arrows)]
-    if kinds and kinds != ["RAW"]:
-        for kind in kinds:
-            y = out.height + ROW / 2
-            words = f"{kind} {_core.EDGE_MEANINGS[kind]}"
-            out.legend.append((kind, EDGE, y))
-            out.labels.append(Label(EDGE + LINE + 8, y, (words,), "legend"))
-            out.width = max(out.width, 2 * EDGE + LINE + 8 + len(words) * CELL)
-            out.height += 1.3 * ROW
+    lines = [(kind, f"{kind} {_core.EDGE_MEANINGS[kind]}") for kind in kinds] if kinds != ["RAW"] else []
+    if out.bands:
+        lines.append(("tile", "run together, tile by tile"))
+    for kind, words in lines:
+        y = out.height + ROW / 2
+        out.legend.append((kind, EDGE, y))
+        out.labels.append(Label(EDGE + LINE + 8, y, (words,), "legend"))
+        out.width = max(out.width, 2 * EDGE + LINE + 8 + len(words) * CELL)
+        out.height += 1.3 * ROW
     if hidden:
         words = f"not drawn: {hidden} edges that a path of these implies"
         out.labels.append(Label(EDGE, out.height + ROW / 2, (words,), "legend"))

@@ -11,7 +11,7 @@ import numpy as np
 
 from eagle import _core
 from eagle.errors import refusal
-from eagle.graph.tree import GROUP, SEQUENCE, WAIT, arms_of, has_waits, leaves
+from eagle.graph.tree import GROUP, LAUNCH, SEQUENCE, WAIT, arms_of, has_waits, leaves, planes_of
 from eagle.interop.buffer import view_for
 from eagle.nodes import Node, Plane
 
@@ -38,7 +38,8 @@ class Edge(NamedTuple):
         return _core.EDGE_MEANINGS[self.kind]
 
 
-Row = tuple[str, int, int, list[int], list[int], int, int]
+#: Name, node, and access of a plane; between them an array of numpy, or address, shape, strides, bytes of an element.
+Row = tuple[str, int, Any, int] | tuple[str, int, int, Sequence[int], Sequence[int], int, int]
 
 
 def derive(door: str, nodes: Sequence[Node]) -> _core.Edges:
@@ -48,11 +49,13 @@ def derive(door: str, nodes: Sequence[Node]) -> _core.Edges:
 
 def edges_of(derived: _core.Edges) -> tuple[Edge, ...]:
     """The edges, one by one."""
-    return tuple(map(Edge._make, derived.tuples()))
+    return derived.tuples(Edge)
 
 
 def refuse_races(door: str, nodes: Sequence[Node]) -> None:
     """Raise ValueError where two branches of a group, also of one within another node, could race."""
+    if all(node.kind == LAUNCH for node in nodes):
+        return
     flat = list(leaves(nodes))
     groups = _groups(nodes)
     if groups:
@@ -99,18 +102,19 @@ def _groups(nodes: Sequence[Node], start: int = 0, *, waits: bool = True) -> lis
 def _rows(door: str, nodes: Sequence[Node]) -> list[Row]:
     rows: list[Row] = []
     for number, node in enumerate(nodes):
-        rows += [_row(door, node, plane, number, _READS) for plane in node.reads]
-        rows += [_row(door, node, plane, number, _WRITES) for plane in node.writes]
+        reads, writes = planes_of(node)
+        rows += [_row(door, node, plane, number, _READS) for plane in reads]
+        rows += [_row(door, node, plane, number, _WRITES) for plane in writes]
     return rows
 
 
 def _row(door: str, node: Node, plane: Plane, number: int, access: int) -> Row:
     array: Any = plane.array
     if isinstance(array, np.ndarray):
-        return plane.name, number, array.ctypes.data, list(array.shape), list(array.strides), array.itemsize, access
+        return plane.name, number, array, access
     if not hasattr(array, "shape"):
         raise TypeError(refusal(door, f"node {node.label!r}, plane {plane.name!r}", f"a {type(array).__name__}",
                                 "an array", "declare arrays alone"))
     view = view_for(door, f"node {node.label!r}, plane {plane.name!r}", array)
     size = view.nbytes // max(math.prod(view.shape), 1)
-    return plane.name, number, view.ptr, list(view.shape), [step * size for step in view.strides], size, access
+    return plane.name, number, view.ptr, view.shape, [step * size for step in view.strides], size, access

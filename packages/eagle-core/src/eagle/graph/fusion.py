@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
-from eagle.graph.tree import LAUNCH
+from eagle import _core
+from eagle.graph.tree import GROUP, LAUNCH, SEQUENCE, arms_of
 from eagle.nodes import Node
 from eagle.plan import BoundPlan
 from eagle.plan.signature import Use
@@ -26,7 +27,7 @@ class Fusion:
 
     def __init__(self, wanted: bool) -> None:
         self._wanted = wanted
-        self._local: dict[int, bool] = {}  # by the identity of a signature
+        self._local: dict[Hashable, _Slots | None] = {}  # by kernel
         self._found: dict[tuple[int, ...], list[list[Node]]] = {}
 
     def runs(self, nodes: Sequence[Node]) -> list[list[Node]]:
@@ -36,36 +37,66 @@ class Fusion:
             self._found[key] = list(self._runs(nodes)) if self._wanted else [[node] for node in nodes]
         return self._found[key]
 
+    def within(self, node: Node) -> Iterator[list[Node]]:
+        """What runs together of all that a node holds."""
+        for arm in arms_of(node):
+            for run in self.runs(arm):
+                if len(run) > 1:
+                    yield run
+                else:
+                    yield from self.within(run[0])
+
+    def tiles(self, nodes: Sequence[Node], start: int = 0) -> list[int]:
+        """Of each leaf the number of the run it is in, -1: it runs by itself. Numbers begin with `start`; those of runs
+        within nodes come behind."""
+        runs, found, number = self.runs(nodes), [], start
+        inner = start + sum(len(run) > 1 for run in runs)
+        for run in runs:
+            if len(run) > 1:
+                found += [number] * len(run)
+                number += 1
+            elif run[0].kind in (GROUP, SEQUENCE):
+                for arm in arms_of(run[0]):
+                    found += (some := self.tiles(arm, inner))
+                    inner = max((inner, *(tile + 1 for tile in some)))
+            else:
+                found.append(-1)
+        return found
+
     def _runs(self, nodes: Sequence[Node]) -> Iterator[list[Node]]:
         run: list[Node] = []
         tiles = _Tiles()
         for node in nodes:
-            fits = node.kind == LAUNCH and self._is_local(node)
-            if fits and tiles.take(node):
+            slots = self._slots_of(node.payload.bound) if node.kind == LAUNCH else None
+            if slots is not None and tiles.take(node.payload.bound, slots):
                 run.append(node)
                 continue
             if run:
                 yield run
             run, tiles = [], _Tiles()
-            if fits and tiles.take(node):
+            if slots is not None and tiles.take(node.payload.bound, slots):
                 run.append(node)
             else:
                 yield [node]
         if run:
             yield run
 
-    def _is_local(self, node: Node) -> bool:
-        """Whether each sample of a launch touches only its own cells of what is written."""
-        bound: BoundPlan = node.payload.bound
-        signature = bound.plan.signature
-        if (known := self._local.get(id(signature))) is None:
-            known = len(signature.stages) == 1 and reach(signature) >= Reach.LOCAL and all(
+    def _slots_of(self, bound: BoundPlan) -> _Slots | None:
+        """What a launch takes, if each of its samples touches only its own cells of what is written."""
+        plan = bound.plan
+        if plan.npartitions != 1 or plan.partitions is not None or bound.cleared:
+            return None
+        signature = plan.signature
+        kernel, digest, _ = getattr(plan.plugin, "_hawk_source", None) or (signature, None, None)
+        if (key := (id(kernel), digest)) not in self._local:  # the same kernel may have been deployed often
+            local = len(signature.stages) == 1 and reach(signature) >= Reach.LOCAL and all(
                 slot.use is Use.SAMPLES or not slot.writes for slot in signature.stages[0].slots)
-            self._local[id(signature)] = known
-        whole = bound.plan.npartitions == 1 and bound.plan.partitions is None
-        return known and whole and not bound.cleared
+            self._local[key] = tuple((slot.name, slot.width, slot.use is Use.SAMPLES, slot.writes)
+                                               for slot in signature.arguments) if local else None
+        return self._local[key]
 
 
+_Slots = tuple[tuple[str, int, bool, bool], ...]  # name, width, whether it has a column a sample, whether it is written
 _Key = tuple[int, int, int, bool]  # address, bytes, width, whether it has a column a sample
 
 
@@ -78,25 +109,24 @@ class _Tiles:
         self._spans: list[tuple[int, int, bool, _Key]] = []  # begin, end, written, whose
         self._longest = 0
 
-    def take(self, node: Node) -> bool:
+    def take(self, bound: BoundPlan, slots: _Slots) -> bool:
         """Whether a launch may join; if so it has."""
-        bound = node.payload.bound
         if self._n is not None and bound.n != self._n:
             return False
+        packed = bound.arguments.packed
         new: dict[_Key, bool] = {}
-        for name, slot in bound.arguments.slots.items():
-            array = bound.arguments.packed.get(name)
+        for name, width, own, writes in slots:
+            array = packed.get(name)
             if not isinstance(array, np.ndarray) or not array.size:
                 continue
-            own, begin = slot.use is Use.SAMPLES, int(array.ctypes.data)
-            key = (begin, array.nbytes, slot.width, own)
+            key = (_core.address(array), array.nbytes, width, own)
             known = self._planes.get(key)
-            asked = known is not None and (known or not slot.writes)
-            if not asked and not self._is_apart(key, slot.writes):
+            asked = known is not None and (known or not writes)
+            if not asked and not self._is_apart(key, writes):
                 return False
-            if known is not None and not own and (known or slot.writes):
+            if known is not None and not own and (known or writes):
                 return False
-            new[key] = new.get(key, False) or slot.writes
+            new[key] = new.get(key, False) or writes
         self._n = bound.n
         for key, written in new.items():
             known = self._planes.get(key)
@@ -110,8 +140,7 @@ class _Tiles:
         """Whether nothing else that a plane overlaps is written, by it or by others."""
         begin, end = key[0], key[0] + key[1]
         at = bisect_right(self._spans, (end,)) - 1
-        while at >= 0 and self._spans[at][0] > begin - self._longest:
-            other = self._spans[at]
+        while at >= 0 and (other := self._spans[at])[0] > begin - self._longest:
             if other[1] > begin and (written or other[2]) and other[3] != key:
                 return False
             at -= 1

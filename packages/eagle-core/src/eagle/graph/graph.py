@@ -21,18 +21,20 @@ from eagle.graph.forks import Parallel
 from eagle.graph.fusion import Fusion
 from eagle.graph.looks import picture_of
 from eagle.graph.lowering import Step, program_of, schedule_of, steps_of
-from eagle.graph.places import Place, Touched, check_device, kind_for, places_of, refuse_read_only, touched_by
+from eagle.graph.places import Place, Touched, places_of, refuse_read_only, touched_by
+from eagle.graph.placing import check_device, kind_for
 from eagle.graph.profile import Profile, profile_of, units
 from eagle.graph.rebinding import rebound
 from eagle.graph.recorder import GraphRecorder
-from eagle.graph.tree import CONDITIONALS, HOST, LAUNCH, arms_of, as_node, every, group, launch, leaves
-from eagle.nodes import Node, RepeatWhile, Skippable, find_kind, recorder
+from eagle.graph.switch import Switch
+from eagle.graph.tree import CONDITIONALS, HOST, LAUNCH, as_node, every, group, launch, leaves
+from eagle.nodes import Node, RepeatWhile, Skippable, find_kind, record_with, recorder
 from eagle.plan import BoundPlan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Graph", "Stage"]
+__all__ = ["Graph", "Stage", "recorded"]
 
 DOOR = "eagle.Graph"
 
@@ -66,12 +68,17 @@ class Graph(_core.Replays):
         self._fuse = True
         self._backend: str | None = None
         self._stages: tuple[Stage, ...] = ()
+        self._tiles: list[int] = []  # of each leaf of a built graph
+        self._found: _core.Edges | None = None  # once they were asked for, of a built graph
+        self._drawn: pictures.Picture | None = None
         self._dispatch: dict[str, dict[str, str]] = {}
         self._steps: tuple[Step, ...] = ()
         self._places: tuple[Place, ...] = ()
         self._result: Any = None
         self._recording: GraphRecorder | None = None  # while a builder records
         self._parameters: Mapping[str, Any] = {}  # of the builder that made it
+        self._title, self._owner = DOOR, weakref.ref[Any](self)  # of whom messages speak, and whose conditionals are
+        self._switch: Switch | None = None  # of one that was recorded for others
         if isinstance(recording := recorder(), GraphRecorder):
             if recording.graph is not None:
                 raise RuntimeError(refusal(DOOR, "a second graph", f"two in {recording.door}", "one for each builder",
@@ -132,9 +139,10 @@ class Graph(_core.Replays):
         return self._append(door, group(door, branches, names))
 
     def _append(self, door: str, node: Node) -> Self:
-        for leaf in every([node]):
-            find_kind(door, leaf.kind)
-        self._claim(door, [node])
+        if node.kind != LAUNCH:
+            for leaf in every([node]):
+                find_kind(door, leaf.kind)
+            self._claim(door, [node])
         if self._recording is not None:
             self._recording.put(node)
         else:
@@ -188,11 +196,11 @@ class Graph(_core.Replays):
         found = [node.payload.made_of for node in every(nodes) if node.kind in CONDITIONALS]
         for made in found:
             holder = None if made.holder is None else made.holder()
-            if holder not in (None, self):
+            if holder not in (None, self._owner()):
                 raise ValueError(refusal(door, "node", f"a {type(made).__name__} that another graph holds",
                                          "one of its own", "make a new one for each graph"))
         for made in found:
-            object.__setattr__(made, "holder", weakref.ref(self))
+            object.__setattr__(made, "holder", self._owner)
 
     def _open(self, door: str) -> None:
         if self._backend is not None:
@@ -202,7 +210,14 @@ class Graph(_core.Replays):
 
     def edges(self) -> tuple[Edge, ...]:
         """Which node must wait for which, and why; also before build()."""
-        return edges_of(derive(f"{DOOR}.edges", self._nodes))
+        return edges_of(self._derived(f"{DOOR}.edges"))
+
+    def _derived(self, door: str) -> _core.Edges:
+        if self._backend is None:
+            return derive(door, self._nodes)
+        if self._found is None:
+            self._found = derive(door, self._nodes)
+        return self._found
 
     def node_labels(self) -> list[str]:
         """The labels of the nodes in the order they were added, members of groups included; a conditional is one."""
@@ -265,7 +280,11 @@ class Graph(_core.Replays):
 
     @property
     def _picture(self) -> pictures.Picture:
-        return picture_of(self._nodes, self.schedule, self._backend)
+        if self._backend is None:
+            return picture_of(self._nodes, self._derived(DOOR))
+        if self._drawn is None:
+            self._drawn = picture_of(self._nodes, self._derived(DOOR), self._backend, self.schedule, self._tiles)
+        return self._drawn
 
     def show(self, *, file: IO[str] | None = None) -> None:
         """Print the graph."""
@@ -286,13 +305,17 @@ class Graph(_core.Replays):
         """The graph as a digraph of Graphviz."""
         return pictures.dot(self._picture)
 
+    def to_svg(self) -> str:
+        """The graph as an SVG image."""
+        return pictures.svg(self._picture)
+
     def __str__(self) -> str:
         if not self._nodes:
             return f"{self._picture.header}\n\n  (empty)\n"
         return pictures.text(self._picture)
 
     def _repr_svg_(self) -> str:
-        return pictures.svg(self._picture)
+        return self.to_svg()
 
     def _repr_html_(self) -> str:
         return pictures.html(self._picture)
@@ -310,7 +333,10 @@ class Graph(_core.Replays):
         `dispatch` that no launch can take, and a `backend` or `device` that is none or not where the planes live;
         RuntimeError the second time; BackendUnavailable where the backend records nothing.
         """
-        door = f"{DOOR}.build"
+        return self._build(f"{DOOR}.build", backend, record, dispatch, device)
+
+    def _build(self, door: str, backend: str | None = None, record: bool = False, dispatch: Any = None,
+               device: Any = None) -> Self:
         if not self._enter():
             self._busy("build")
         try:
@@ -344,10 +370,15 @@ class Graph(_core.Replays):
         fusion, places = Fusion(self._fuse), places_of(door, touched)
         refuse_read_only(door, places)
         steps = steps_of(door, nodes, fusion)
-        program = program_of(seam, steps, nodes, places)
+        switch = self._switch
+        program = program_of(seam, steps, nodes, places, switch is not None, switch.handle if switch else 0)
         stages = tuple(_stages(nodes, fusion))
+        if switch is not None:
+            switch.take(program, nodes, fusion)
         self._set(program)
-        self._nodes, self._steps, self._places, self._stages = list(nodes), steps, places, stages
+        self._nodes, self._steps, self._places = list(nodes), steps, places
+        self._stages, self._tiles = stages, fusion.tiles(nodes)
+        self._found = self._drawn = None
 
     def bind(self, **planes: Any) -> Self:
         """Other arrays for arguments of the builder that made this graph, of the same shapes and dtypes. Returns this
@@ -384,10 +415,11 @@ class Graph(_core.Replays):
         if not self._enter():
             self._busy("profile")
         try:
-            if any(place.found() is not None for place in self._places):
-                self._moved(times, door)
+            self.refuse_moved(door)
             seam = backends.host()
             program = program_of(seam, self._steps, self._nodes, self._places, attribute=True)
+            if self._switch is not None:
+                self._switch.carry_over(program)
             replays: list[tuple[float, ...]] = []
             for _ in range(times):
                 if (replay := program.timed()) is None:
@@ -407,7 +439,7 @@ class Graph(_core.Replays):
 
     def _launch(self, *args: Any, **kw: Any) -> Self:
         """What launch() leaves to Python: other arguments than one int of 0 or more."""
-        door = f"{DOOR}.launch"
+        door = f"{self._title}.launch"
         if len(args) > 1 or kw.keys() - {"n"} or (args and kw):
             raise TypeError(refusal(door, "arguments", f"{len(args)} by position and {sorted(kw)} by name",
                                     "n alone", "pass launch(n)"))
@@ -417,10 +449,30 @@ class Graph(_core.Replays):
 
     def enqueue(self, n: SupportsIndex = 1) -> Self:
         """On the host the same as :meth:`launch`."""
-        door = f"{DOOR}.enqueue"
+        return self.enqueue_behind(None, n)
+
+    def enqueue_behind(self, ahead: Callable[[], object] | None, n: SupportsIndex) -> Self:
+        """:meth:`enqueue` behind a call of `ahead`, in one turn: for the rooms above."""
+        door = f"{self._title}.enqueue"
         times = _times(door, n)
         self._built(door)
-        return self.launch(times)
+        return self.launch(times) if ahead is None else self._after(ahead, times)
+
+    def reached(self) -> list[Node]:
+        """The leaves that the last launch of a graph that :func:`recorded` made began, or passed by: for the rooms
+        above."""
+        return [] if self._switch is None else self._switch.reached()
+
+    def switch(self, method: str, nodes: Iterable[Node], on: bool) -> None:
+        """Switch leaves of a graph that :func:`recorded` made, for the launches to come: for the rooms above, whose
+        `method` it is."""
+        assert self._switch is not None
+        if not self._enter():
+            self._busy(method)
+        try:
+            self._switch.set(nodes, on)
+        finally:
+            self._leave()
 
     def synchronize(self) -> Self:
         """Wait for what was enqueued; on the host nothing is left to wait for."""
@@ -443,30 +495,55 @@ class Graph(_core.Replays):
             raise RuntimeError(refusal(door, "this graph", "one that is not built", "one that is",
                                        "call build() first"))
 
-    def _busy(self, method: str = "launch") -> NoReturn:
-        raise busy("Graph", method)
+    @property
+    def _kind(self) -> str:
+        return self._title.removeprefix("eagle.")
 
-    def _moved(self, n: int, door: str = f"{DOOR}.launch") -> NoReturn:
+    def _busy(self, method: str = "launch") -> NoReturn:
+        raise busy(self._kind, method)
+
+    def refuse_moved(self, door: str | None = None) -> None:
+        """Raise BufferRefused where a plane is no longer what was recorded: for the rooms above."""
+        if self._has_moved():
+            self._moved(1, door)
+
+    def _moved(self, n: int, door: str | None = None) -> NoReturn:
         """Raises for the plane that is no longer what was recorded."""
+        door = door or f"{self._title}.launch"
         for place in self._places:
             if (found := place.found()) is not None:
                 raise BufferRefused(refusal(
                     door, f"node {place.node.label!r}, plane {place.plane!r}", found,
-                    f"the array of shape {place.shape} that was there at build()", "make a new Graph, or put it back"))
+                    f"the array of shape {place.shape} that was there at build()",
+                    f"make a new {self._kind}, or put it back"))
         for node in every(self._nodes):
             plane = node.payload.bound.packed(door).moved(True) if node.kind == LAUNCH else None
             if plane is not None:
                 raise BufferRefused(refusal(
                     door, f"node {node.label!r}, plane {plane!r}", "an array that moved, changed its shape, was "
-                    "deleted or may no longer be written", "the one that was there at build()", "make a new Graph"))
+                    "deleted or may no longer be written", "the one that was there at build()",
+                    f"make a new {self._kind}"))
         raise BufferRefused(refusal(door, "a plane", "an array that moved", "arrays that stay as they were at build()",
-                                    "make a new Graph"))
+                                    f"make a new {self._kind}"))
 
     def _checked(self, n: int) -> None:
         """launch() while somebody asks for checks: node by node."""
+        nodes = self._nodes if self._switch is None else self._switch.on()
         for _ in range(n):
-            for node in self._nodes:
+            for node in nodes:
                 node()
+
+
+def recorded(door: str, owner: object, nodes: Sequence[Node], device: int,
+             stream: _core.Stream | None = None) -> Graph:
+    """A built graph of an `owner`, for its method `door`: messages name it, conditionals are the owner's, and leaves of
+    the nodes can be switched. Raises what :meth:`Graph.add_node` and :meth:`Graph.build` do."""
+    with record_with(None):  # a builder records none of it
+        made = Graph(device=None if device < 0 else device)
+    made._title, made._owner, made._switch = door.rpartition(".")[0], weakref.ref(owner), Switch(stream)
+    for node in nodes:
+        made._append(door, node)
+    return made._build(door)
 
 
 def _stages(nodes: Sequence[Node], fusion: Fusion) -> Iterable[Stage]:
@@ -474,8 +551,10 @@ def _stages(nodes: Sequence[Node], fusion: Fusion) -> Iterable[Stage]:
     for run in fusion.runs(nodes):
         tile += len(run) > 1
         for node in run:
-            fused = tuple(tuple(part.label for part in inner) for arm in arms_of(node) for inner in fusion.runs(arm)
-                          if len(inner) > 1)
+            if node.kind == LAUNCH:
+                yield Stage((node.label,), "work_share", tile if len(run) > 1 else -1, ())
+                continue
+            fused = tuple(tuple(part.label for part in inner) for inner in fusion.within(node))
             yield Stage(tuple(leaf.label for leaf in leaves([node])), schedule_of(node), tile if len(run) > 1 else -1,
                         fused)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from eagle.graph.edges import derive
+from eagle import _core
 from eagle.graph.pictures import Box, Frame, Picture
-from eagle.graph.tree import CONDITIONALS, GROUP, HOST, SEQUENCE, arms_of, leaves
+from eagle.graph.tree import CONDITIONALS, GROUP, HOST, LAUNCH, SEQUENCE, arms_of, leaves
 from eagle.nodes import Node, RepeatWhile
 
 __all__ = ["picture_of"]
@@ -17,21 +17,24 @@ _TAGS = {"opaque_stream": "[stream]", "opaque_host": "[host]", "child": "[child]
 _OWN = ("opaque", *_TAGS)
 
 
-def picture_of(nodes: Sequence[Node], schedules: Sequence[str], backend: str | None) -> Picture:
-    """The nodes of a graph; `schedules` has one for each of a built graph."""
+def picture_of(nodes: Sequence[Node], edges: _core.Edges, backend: str | None = None, schedules: Sequence[str] = (),
+               tiles: Sequence[int] = ()) -> Picture:
+    """The nodes of a graph. Of a built one `schedules` has one for each node, and `tiles` a number for each leaf."""
     frames: list[Frame] = []
     boxes: list[Box] = []
     for stage, node in enumerate(nodes):
         frames.append(Frame("stage", f"stage {stage}"))
-        outer = len(frames) - 1
+        outer, schedule = len(frames) - 1, schedules[stage] if schedules else ""
         for leaf in leaves([node]):
-            boxes.append(_box(leaf, schedules[stage] if schedules else "", outer, frames))
+            tile = tiles[len(boxes)] if tiles else -1
+            boxes.append(Box(leaf.label, LAUNCH, schedule, outer, tile=tile) if leaf.kind == LAUNCH
+                         else _box(leaf, schedule, outer, frames))
     groups = sum(node.kind == GROUP for node in _within(nodes))
     header = " · ".join((f"{DOOR}  {len(boxes)} node{'s' * (len(boxes) != 1)}", f"{groups} group{'s' * (groups != 1)}",
                          f"backend: {backend or '(not built)'}"))
     notes = tuple(f"  {leaf.label} [stream: cpu runs eagerly]" for leaf in leaves(nodes)
                   if backend == HOST and leaf.kind == "opaque_stream")
-    return Picture(header, boxes, derive(DOOR, nodes), frames, notes)
+    return Picture(header, boxes, edges, frames, notes)
 
 
 def _box(node: Node, schedule: str, outer: int, frames: list[Frame]) -> Box:

@@ -46,10 +46,11 @@ def steps_of(door: str, nodes: Sequence[Node], fusion: Fusion) -> tuple[Step, ..
 
 
 def program_of(backend: _core.Backend, steps: tuple[Step, ...], nodes: Sequence[Node], places: Sequence[Place],
-               attribute: bool = False) -> _core.Program:
-    """The steps of nodes, recorded; `places` are those of their arrays; `attribute`: to be timed one by one."""
+               attribute: bool = False, stream: int = 0) -> _core.Program:
+    """The steps of nodes, recorded; `places` are those of their arrays; `attribute`: to be timed or switched one by
+    one; `stream`: where, 0 one of its own."""
     arrays = tuple((place.array, place.writes) for place in places)
-    program = _core.Program(backend, -1, steps, arrays, tuple(checks_of(nodes)), attribute)
+    program = _core.Program(backend, -1, steps, arrays, tuple(checks_of(nodes)), attribute, stream)
     counters.add("captures", "instantiations")
     return program
 

@@ -27,14 +27,15 @@ DRAWN_EDGES: int = _core.DRAWN_EDGES
 
 
 class Box(NamedTuple):
-    """A node: its label, kind, how it runs ("" as long as nobody knows), the innermost frame around it (-1: none), and
-    whether it is the user's own code."""
+    """A node: its label, kind, how it runs ("" as long as nobody knows), the innermost frame around it (-1: none),
+    whether it is the user's own code, and the number of those that it runs together with, tile by tile (-1: none)."""
 
     label: str
     kind: str
     schedule: str = ""
     frame: int = -1
     own: bool = False
+    tile: int = -1
 
 
 class Frame(NamedTuple):

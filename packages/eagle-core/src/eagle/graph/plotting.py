@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eagle.errors import refusal
-from eagle.graph.drawing import CELL, FONT, KINDS, LINE, Arrow, Label, Rect, Sketch, heat
-from eagle.graph.svg import BOXES, TEXTS, TIP, TITLE
+from eagle.graph.drawing import CELL, FONT, KINDS, LINE, TILE, Arrow, Label, Point, Rect, Sketch, heat
+from eagle.graph.svg import BAND, BOXES, TEXTS, TIP, TITLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,11 +48,15 @@ def figure_of(sketch: Sketch, ax: Any = None) -> Figure:
     ax.set_title(sketch.title, fontsize=1.1 * FONT * scale, fontweight="bold", family="monospace")
 
     def add(paths: Iterable[Path], order: float, *, fill: Any = "none", line: Any = "none", thick: float = 0.0,
-            dashes: Sequence[float] = ()) -> None:
+            dashes: Sequence[float] = (), **more: Any) -> None:
         pattern = (0, tuple(dash / thick for dash in dashes)) if dashes else "solid"
         ax.add_collection(PathCollection(list(paths), facecolors=fill, edgecolors=line, linewidths=thick * scale,
-                                         linestyles=[pattern], zorder=order), autolim=False)
+                                         linestyles=[pattern], zorder=order, **more), autolim=False)
 
+    if sketch.bands:
+        add([_band(band) for band in sketch.bands], 1.5, line=BAND, thick=TILE, capstyle="round", joinstyle="round")
+        add([_band([(x + FONT / 2, y), (x + LINE - FONT / 2, y)]) for kind, x, y in sketch.legend if kind == "tile"],
+            1.5, line=BAND, thick=FONT, capstyle="round")
     for kind, (colour, dashes) in KINDS.items():
         arrows = [arrow for arrow in sketch.arrows if arrow.kind == kind]
         marks = [_line(x, y) for name, x, y in sketch.legend if name == kind]
@@ -92,6 +96,10 @@ def _tip(arrow: Arrow) -> Path:
     x, y = arrow.path[-1][1][-1]
     length, half = TIP
     return _path([(x, y), (x - half, y - length), (x + half, y - length), (x, y)], [1, 2, 2, 79])
+
+
+def _band(points: Sequence[Point]) -> Path:
+    return _path(points if len(points) > 1 else [*points, *points])
 
 
 def _line(x: float, y: float) -> Path:

@@ -52,10 +52,18 @@ class Profile:
 
     def __str__(self) -> str:
         width = max((len(node.label) for node in self.nodes), default=4)
-        rows = [f"eagle.Graph  {self.seconds * 1e6:.3g} us a replay, medians of {self.replays}", ""]
-        rows += [f"  stage {node.stage:<4} {node.label:<{width}}  {node.seconds * 1e6:>10.3f} us  {node.share:>6.1%}"
+        rows = [f"eagle.Graph  {_shown(self.seconds)} a replay, medians of {self.replays}", ""]
+        rows += [f"  stage {node.stage:<4} {node.label:<{width}}  {_shown(node.seconds):>9}  {node.share:>6.1%}"
                  for node in self.nodes]
         return "\n".join(rows)
+
+
+def _shown(seconds: float) -> str:
+    """Three digits, in ns, us, ms or s."""
+    units = (("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3))
+    unit, size = next((one for one in units if seconds < 999.5 * one[1]), ("s", 1.0))
+    value = seconds / size
+    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
 
 
 def units(nodes: Sequence[Node], fusion: Fusion, within: str = "") -> Iterator[str]:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from eagle.graph.drawing import CELL, FONT, KINDS, LINE, Arrow, Label, Rect, Sketch, heat
+from eagle.graph.drawing import CELL, FONT, KINDS, LINE, TILE, Arrow, Label, Point, Rect, Sketch, heat
 
-__all__ = ["BOXES", "TEXTS", "TIP", "TITLE", "svg_of"]
+__all__ = ["BAND", "BOXES", "TEXTS", "TIP", "TITLE", "svg_of"]
 
 TITLE = 2.6 * FONT  # its height
 #: Of each role of boxes: fill, line, its width, dashes.
@@ -17,6 +17,7 @@ BOXES: dict[str, tuple[str, str, float, tuple[float, ...]]] = {
     "frame": ("#f6f4ee", "#9c9276", 0.9, ()), "node": ("#eef3fb", "#4f6d9c", 1.1, ()),
     "own": ("#ffffff", "#4f6d9c", 1.1, (4.0, 2.5))}
 TEXTS = {"node": "#16202e", "plane": "#5a4a7a", "frame": "#75694a", "gutter": "#7b8594", "legend": "#5b6472"}
+BAND = "#d5ecdb"  # behind nodes that run together
 TIP = (7.0, 2.8)  # an arrow's: its length, and half its width
 
 
@@ -34,10 +35,12 @@ def svg_of(sketch: Sketch) -> str:
         f"{_text(sketch.title)}</text>",
         f'<g transform="translate(0 {TITLE:g})">',
         *(_rect(rect) for rect in sketch.rects if rect.role == "frame"),
+        *(_band(band) for band in sketch.bands),
         *(line for arrow in sketch.arrows for line in _arrow(arrow)),
         *(_rect(rect) for rect in sketch.rects if rect.role != "frame"),
         *(_label(label) for label in sketch.labels),
-        *(f'<path d="M{x:.1f} {y:.1f}h{LINE:g}" fill="none" {_stroke(kind)}/>' for kind, x, y in sketch.legend),
+        *(_band(((x + FONT / 2, y), (x + LINE - FONT / 2, y)), FONT) if kind == "tile" else
+          f'<path d="M{x:.1f} {y:.1f}h{LINE:g}" fill="none" {_stroke(kind)}/>' for kind, x, y in sketch.legend),
         "</g></svg>"]
     return "\n".join(parts) + "\n"
 
@@ -54,6 +57,12 @@ def _dashed(dashes: Sequence[float]) -> str:
 def _stroke(kind: str) -> str:
     colour, dashes = KINDS[kind]
     return f'stroke="{colour}" stroke-width="1.2"{_dashed(dashes)}'
+
+
+def _band(points: Sequence[Point], width: float = TILE) -> str:
+    way = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+    return (f'<path d="M{way}" fill="none" stroke="{BAND}" stroke-width="{width:g}" stroke-linecap="round" '
+            f'stroke-linejoin="round"/>')
 
 
 def _rect(rect: Rect) -> str:
@@ -73,7 +82,7 @@ def _label(label: Label) -> str:
         for i, line in enumerate(label.lines))
     behind = "" if label.role != "frame" else (
         f'<rect x="{label.x - 2:.1f}" y="{label.y - 0.55 * FONT:.1f}" width="{len(label.lines[0]) * CELL + 4:.1f}" '
-        f'height="{1.1 * FONT:.1f}" fill="{BOXES["frame"][0]}"/>')
+        f'height="{0.95 * FONT:.1f}" fill="{BOXES["frame"][0]}"/>')
     return (f'{behind}<text x="{label.x:.1f}" y="{baseline:.1f}" fill="{TEXTS[label.role]}"{anchor}{slanted}>'
             f"{inside}</text>")
 

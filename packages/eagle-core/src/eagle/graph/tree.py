@@ -30,7 +30,7 @@ from eagle.sidecar import refuse_derived
 
 __all__ = ["BRANCHES", "Branches", "CONDITIONALS", "Conditional", "DEVICE", "GROUP", "HOST", "LAUNCH", "Launch",
            "REPEAT_WHILE", "SEQUENCE", "SKIPPABLE", "WAIT", "Wait", "arms_of", "as_node", "every", "group", "has_waits",
-           "launch", "leaves", "with_arms"]
+           "launch", "leaves", "planes_of", "with_arms"]
 
 GROUP, SEQUENCE, LAUNCH, SKIPPABLE, REPEAT_WHILE = "group", "sequence", "launch", "skippable", "repeat_while"
 HOST, DEVICE = "cpu", "gpu"  #: what a graph and a context say of where they run
@@ -135,8 +135,8 @@ def _parts(door: str, argument: str, step: Any, *, bare: bool) -> Iterator[Node]
         yield as_node(door, f"{argument}, part {i}", part, bare=bare)
 
 
-def group(door: str, branches: Any, names: Any) -> Node:
-    """A node whose branches may run at the same time."""
+def group(door: str, branches: Any, names: Any, *, bare: bool = False) -> Node:
+    """A node whose branches may run at the same time; `bare` as :func:`as_node` has it."""
     for argument, value in (("branches", branches), ("names", names)):
         if not isinstance(value, list | tuple) and (value is not None or argument == "branches"):
             raise TypeError(refusal(door, argument, f"{shown(value)}, a {type(value).__name__}", "a list or tuple",
@@ -151,7 +151,7 @@ def group(door: str, branches: Any, names: Any) -> Node:
     for i, branch in enumerate(branches):
         name = None if names is None else names[i]
         check_name(door, name)
-        nodes = tuple(_parts(door, f"branches[{i}]", branch, bare=False))
+        nodes = tuple(_parts(door, f"branches[{i}]", branch, bare=bare))
         if name is not None:
             alone = sum(1 for _ in leaves(nodes)) == 1
             nodes = tuple(_named(node, name, alone) for node in nodes)
@@ -207,6 +207,11 @@ def every(nodes: Iterable[Node]) -> Iterator[Node]:
             yield from every(arm)
 
 
+def planes_of(node: Node) -> tuple[tuple[Plane, ...], tuple[Plane, ...]]:
+    """What a node reads, and what it writes."""
+    return _launch_planes(node) if node.kind == LAUNCH else (node.reads, node.writes)
+
+
 def has_waits(group: Node) -> bool:
     """Whether a branch of a group waits for another one."""
     return any(leaf.kind == WAIT for arm in arms_of(group) for leaf in leaves(arm))
@@ -215,17 +220,18 @@ def has_waits(group: Node) -> bool:
 # ---- kinds -----------------------------------------------------------------------------------------------------------
 
 
-def _launch_planes(node: Node, *, written: bool) -> tuple[Plane, ...]:
+def _launch_planes(node: Node) -> tuple[tuple[Plane, ...], tuple[Plane, ...]]:
     bound: BoundPlan = node.payload.bound
-    arguments = bound.arguments
-    planes = []
-    for name, slot in arguments.slots.items():
-        array = arguments.packed.get(name)
-        if not isinstance(array, np.ndarray) or not slot.is_array:
-            continue
-        if slot.writes if written else not slot.writes or slot.role != "out":
-            planes.append(Plane(name, array, slot.role))
-    return tuple(planes)
+    packed = bound.arguments.packed
+    reads, writes = [], []
+    for name, role, read, written in bound.plan.signature.touches:
+        if isinstance(array := packed.get(name), np.ndarray):
+            plane = Plane(name, array, role)
+            if read:
+                reads.append(plane)
+            if written:
+                writes.append(plane)
+    return tuple(reads), tuple(writes)
 
 
 def _each(node: Node, what: str) -> tuple[Plane, ...]:
@@ -277,8 +283,8 @@ def _in_order(node: Node, ctx: object) -> Callable[[], object]:
     return run
 
 
-register_built_in(NodeKind(LAUNCH, reads=partial(_launch_planes, written=False),
-                           writes=partial(_launch_planes, written=True), lower_gpu=None,
+register_built_in(NodeKind(LAUNCH, reads=lambda node: _launch_planes(node)[0],
+                           writes=lambda node: _launch_planes(node)[1], lower_gpu=None,
                            lower_cpu=lambda node, ctx: node.payload.bound.launch),
                   lambda payload: isinstance(payload, Launch))
 for _kind, _fits in ((GROUP, lambda payload: isinstance(payload, tuple) and all(map(_are_nodes, payload))),

@@ -244,7 +244,7 @@ class Stage:
         return n if lanes == 1 else -(-n // (lanes * stride)) * stride
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Signature:
     """What one call takes, gives and launches."""
 
@@ -273,6 +273,12 @@ class Signature:
     @property
     def cells(self) -> tuple[Cell, ...]:
         return tuple(cell for stage in self.stages for cell in stage.cells)
+
+    @cached_property
+    def touches(self) -> tuple[tuple[str, str, bool, bool], ...]:
+        """(name, role, read, written) of each array."""
+        return tuple((slot.name, slot.role, not slot.writes or slot.role != "out", slot.writes)
+                     for slot in self.arguments if slot.is_array)
 
     def required(self, door: str) -> list[str]:
         """The names `door` ("run", "call" or "bind") does not do without."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How independent the samples of a kernel are: of each other, and of where in the planes they lie."""
+"""How independent the samples of a kernel are: of each other, of where they lie, and of where their planes begin."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -11,11 +11,11 @@ from eagle.plan.signature import Signature, Use
 from eagle.registry.memo import Memo
 from eagle.registry.origin import Origin, emitted_source
 from eagle.registry.walks import nodes_of
-from eagle.stepping.source_proof import is_anywhere, words
+from eagle.stepping.source_proof import is_anywhere, is_scalar, words
 
-__all__ = ["Reach", "reach"]
+__all__ = ["Reach", "reach", "unaligned"]
 
-_proven: Memo[bool] = Memo(128)  # by what was loaded
+_proven: dict[Callable[[str], bool], Memo[bool]] = {is_anywhere: Memo(128), is_scalar: Memo(128)}  # by what was loaded
 
 
 class Reach(IntEnum):
@@ -64,21 +64,28 @@ def reach(signature: Signature) -> Reach:
         return Reach.BATCH  # of a map of groups, whoever launches a range would have to cut it at groups
     walk = _walk(plugin)
     nodes = tuple(nodes_of(walk.order)) if walk is not None else ()
-    moves = all(map(_is_anywhere, nodes)) if nodes else _is_proven(getattr(plugin, "origin", None))
+    moves = all(map(_is_anywhere, nodes)) if nodes else _is_proven(is_anywhere, plugin)
     if access != "sample_local" and not (moves or nodes and all(map(_spares_others, nodes))):
         return Reach.BATCH
     tied = signature.lanes.declared or _group(plugin) != 1 or any(getattr(plugin, name, None) for name in _TIES)
     return Reach.MOVABLE if moves and not tied else Reach.LOCAL
 
 
-def _is_proven(origin: Any) -> bool:
-    """Whether the source of a loaded kernel proves that its samples may be moved."""
+def unaligned(signature: Signature) -> bool:
+    """Whether launches of a fixed number of steps are known to have the same bits wherever planes begin in their cache
+    lines."""
+    return len(signature.stages) == 1 and _is_proven(is_scalar, signature.stages[0].plugin)
+
+
+def _is_proven(proof: Callable[[str], bool], plugin: Any) -> bool:
+    """Whether the source of a loaded kernel proves something."""
+    origin = getattr(plugin, "origin", None)
     if not isinstance(origin, Origin):
         return False
-    proven = _proven.find(origin)
+    proven = _proven[proof].find(origin)
     if proven is None:
         source = emitted_source(origin)
-        proven = _proven.keep(origin, source is not None and is_anywhere(source))
+        proven = _proven[proof].keep(origin, source is not None and proof(source))
     return proven
 
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-__all__ = ["is_anywhere", "words"]
+__all__ = ["is_anywhere", "is_scalar", "words"]
 
 LONGEST = 4 * 2**20
 
@@ -55,6 +55,7 @@ _WHOLE = ("lut_", "win_")
 
 _INDEX = ["const", "aether::SampleIndex", "i", "=", "aether::SampleIndex::make", "(", "static_cast", "<", "std::size_t",
           ">", "("]
+_SAMPLE = "const aether::SampleIndex i ="
 _POSITIONS = (["hawk_i"], ["hawk_j"], ["hawk_tlo", "+", "hawk_t"])
 
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
@@ -102,6 +103,17 @@ def is_anywhere(source: str) -> bool:
     except _UnrecognisedError:
         return False
     return True
+
+
+def is_scalar(source: str) -> bool:
+    """Whether each loop over samples counts by an atomic addition of its own: no compiler makes vectors of such a loop,
+    whose bits would depend on where planes begin in their cache lines."""
+    try:
+        texts = _texts(source)
+    except _UnrecognisedError:
+        return False
+    return all("finish_lanes" not in text and 0 < text.count(_SAMPLE) == text.count("hawk_abi::finish_count(")
+               for text in texts)
 
 
 def _texts(source: str) -> set[str]:

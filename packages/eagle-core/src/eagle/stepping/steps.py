@@ -14,7 +14,7 @@ from eagle.errors import BufferRefused, refusal
 from eagle.stepping.herd import Herd
 from eagle.stepping.loop import Loop
 from eagle.stepping.model import Kernel, Model
-from eagle.stepping.relocation import Reach
+from eagle.stepping.relocation import Reach, unaligned
 from eagle.stepping.report import Verdict
 
 __all__ = ["Engine"]
@@ -43,7 +43,8 @@ class Engine:
         self._steps: _core.Steps | None = None
         if not model.has_nodes:
             self._steps = _core.Steps(packed, model.mask, 1 if model.auto else int(model.steps), model.fused,
-                                      model.reach >= Reach.MOVABLE, model.reach >= Reach.LOCAL, model.step_ops)
+                                      model.reach >= Reach.LOCAL, model.reach >= Reach.MOVABLE,
+                                      unaligned(model.kernels[0].signature), model.step_ops)
 
     def run(self, max_steps: int, threads: int, native: bool,
             progress: Callable[[int, int], object] | None) -> tuple[int, int, bool, int, bool]:
@@ -89,7 +90,7 @@ class Engine:
         if model.has_nodes or len(packed) == 1:
             calls = [_launch(self._door, next(bounds)) if isinstance(item, Kernel) else item for item in model.items]
         else:  # by one call: nothing comes between the kernels of a step
-            calls = [partial(_core.Steps(packed, model.mask, 1, False, False, False, 0).run, 1, 0, None)]
+            calls = [partial(_core.Steps(packed, model.mask, 1, False, False, False, False, 0).run, 1, 0, None)]
         loop = Loop(calls, self._n, self._counter, 0 if model.auto else int(model.steps), self._word, model.fused,
                     model.steps_max, self._written(), herd)
         if self._stopping:
