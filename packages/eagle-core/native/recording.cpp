@@ -86,6 +86,9 @@ Recording::Recording(std::shared_ptr<const Backend> backend, int device, PyObjec
     record(prepared, stream);
     Owned<eagle_captured> captured(seam, &Symbols::captured_release);
     seam.call(&Symbols::capturer_end, capturer.get(), captured.out());
+    int32_t some = 0;
+    seam.call(&Symbols::captured_is_valid, captured.get(), &some);
+    if (!some) return;  // launches of no samples
     seam.call(&Symbols::graph_from_captured, captured.take(), graph_.out());
     seam.call(&Symbols::graph_stream, graph_.get(), stream);
     seam.call(&Symbols::graph_launcher, graph_.get(), launcher_.out());
@@ -243,11 +246,20 @@ void Recording::record(const Steps& steps, uint64_t stream) {
             case Step::Kind::Launch: {
                 const bool fuse = step.fuse && step.bounds.size() > 1 && seam.fn.capture_fuse;
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{1});
-                for (const BoundObject* bound : step.bounds) attributed(stream, [&] { record(bound, stream); });
+                for (const BoundObject* bound : step.bounds) {
+                    const int64_t n = bound->stages->front()->block.n();
+                    if (is_due(n, fuse ? kUnseenTogether : kUnseen)) {
+                        if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{0});
+                        record_look(stream);
+                        if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{1});
+                    }
+                    attributed(stream, [&] { record(bound, stream); });
+                }
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{0});
                 break;
             }
             case Step::Kind::Entry:
+                if (is_due(step.parts.empty() ? 0 : step.parts.front().nSamples, kUnseen)) record_look(stream);
                 attributed(stream, [&] {
                     for (const plugin::Partition& part : step.parts) {
                         eagle_launch_desc desc = step.launch;
@@ -261,6 +273,7 @@ void Recording::record(const Steps& steps, uint64_t stream) {
                 attributed(stream, [&] { record(step.callback, stream); });
                 break;
             case Step::Kind::Copy:
+                if (is_due(static_cast<int64_t>(step.bytes / sizeof(double)), kUnseen)) record_look(stream);
                 attributed(stream, [&] {
                     seam.call(&Symbols::memcpy, step.dst, step.src, step.bytes, step.direction, stream);
                 });
@@ -305,9 +318,18 @@ void Recording::record(Callback* callback, uint64_t stream) {
                    static_cast<void*>(callback));
 }
 
-/// At the end of a loop's body: one that goes on for long can be interrupted.
+/// Whether a look comes ahead of work of n samples: launches of few have none, since branches that are run side by side
+/// may hold none.
+bool Recording::is_due(int64_t n, int64_t most) {
+    if (n <= kSmall) return false;
+    const bool due = unseen_ >= most;
+    unseen_ = (due ? 0 : unseen_) + n;
+    return due;
+}
+
+/// At the end of a loop's body, and between launches of many samples: what goes on for long can be interrupted.
 void Recording::record_look(uint64_t stream) {
-    has_loops_ = true;
+    has_looks_ = true;
     const auto look = [](void* recording) -> int32_t { return static_cast<Recording*>(recording)->look(); };
     backend_->call(&Symbols::host_call, stream, static_cast<eagle_void_callback>(look), static_cast<void*>(this));
 }
@@ -336,8 +358,10 @@ eagle_status Recording::timed(std::vector<double>& seconds) const {
     std::vector<uint64_t> nodes;
     for (const auto& unit : units_) nodes.insert(nodes.end(), unit.begin(), unit.end());
     std::vector<double> each(nodes.size());
-    const eagle_status status = backend_->fn.launcher_launch_timed(launcher_.get(), nodes.data(),
-                                                                   static_cast<int64_t>(nodes.size()), each.data());
+    eagle_status status = EAGLE_OK;
+    if (launcher_.get())
+        status = backend_->fn.launcher_launch_timed(launcher_.get(), nodes.data(), static_cast<int64_t>(nodes.size()),
+                                                    each.data());
     auto next = each.begin();
     for (const auto& unit : units_) {
         double sum = 0;
@@ -375,6 +399,7 @@ int32_t Recording::look() {
 }
 
 eagle_status Recording::replay() const {
+    if (!launcher_.get()) return EAGLE_OK;
     const eagle_status status = backend_->fn.launcher_launch(launcher_.get());
     return status == EAGLE_OK ? backend_->fn.launcher_synchronize(launcher_.get()) : status;
 }

@@ -71,7 +71,9 @@ public:
     /// What a failed replay() raises. GIL held.
     void raise(eagle_status status);
     /// Whether a replay may ask for the GIL.
-    bool has_calls() const { return !callbacks_.empty() || has_loops_; }
+    bool has_calls() const { return !callbacks_.empty() || has_looks_; }
+    /// Whether code of the user's runs within a replay.
+    bool has_own_code() const { return !callbacks_.empty(); }
     const std::vector<BoundObject*>& bounds() const { return bounds_; }
     int32_t run(Callback& callback);
     /// One replay: the seconds that each step took, those of forks and conditionals in their place, a step for each
@@ -90,6 +92,7 @@ private:
     void record(const Steps& steps, uint64_t stream);
     void record(const BoundObject* bound, uint64_t stream);
     void record(Callback* callback, uint64_t stream);
+    bool is_due(int64_t n, int64_t most);
     void record_look(uint64_t stream);
     int32_t look();
     template <class Work>
@@ -108,9 +111,13 @@ private:
     std::vector<std::unique_ptr<std::vector<uint64_t>>> arguments_;
     const bool attribute_;
     std::vector<std::vector<uint64_t>> units_;  // the nodes of each step
-    bool has_loops_ = false;
-    static constexpr std::chrono::milliseconds kLook{20};  // between two looks at signals, of a loop
-    static constexpr uint32_t kStride = 64;                // the most iterations between two looks at the clock
+    bool has_looks_ = false;
+    static constexpr int64_t kSmall = 4096;                       // launches of fewer samples take no time
+    static constexpr int64_t kUnseen = int64_t{1} << 17;          // samples of launches without a look at signals
+    static constexpr int64_t kUnseenTogether = int64_t{1} << 25;  // the same, where a look ends what runs tile by tile
+    int64_t unseen_ = 0;
+    static constexpr std::chrono::milliseconds kLook{20};  // between two looks at signals
+    static constexpr uint32_t kStride = 16;                // the most looks between two at the clock
     std::chrono::steady_clock::time_point looked_{}, clocked_{};
     uint32_t looks_ = 0, stride_ = 1;
     PyObject *type_ = nullptr, *error_ = nullptr, *trace_ = nullptr;  // what a callback raised

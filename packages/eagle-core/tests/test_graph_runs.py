@@ -308,7 +308,7 @@ def test_ctrl_c_in_a_loop_without_end(n: int) -> None:
     live[0] = 1
     assert interrupted(g.launch) < 0.2
     live[0] = 0
-    assert g.launch() is g and not x.any()
+    assert g.launch() is g and x[0] < 1.0 and (x == x[0]).all()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no-device: nothing forks here")

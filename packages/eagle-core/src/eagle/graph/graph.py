@@ -7,6 +7,7 @@ import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, SupportsIndex
 
 import numpy as np
@@ -20,7 +21,16 @@ from eagle.graph.dispatch import dispatched
 from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.forks import Parallel
 from eagle.graph.looks import picture_of
-from eagle.graph.lowering import Fusion, Place, Touched, places_of, program_of, schedule_of, touched_by
+from eagle.graph.lowering import (
+    Fusion,
+    Place,
+    Touched,
+    places_of,
+    program_of,
+    refuse_moved,
+    schedule_of,
+    touched_by,
+)
 from eagle.graph.profile import Profile, profile_of, units
 from eagle.graph.rebinding import rebound
 from eagle.graph.recorder import GraphRecorder
@@ -130,12 +140,18 @@ class Graph(_core.Replays):
     def _append(self, door: str, node: Node) -> Self:
         for leaf in _every([node]):
             get_node_kind(leaf.kind)
-        self._claim(door, [node])
-        if self._recording is not None:
-            self._recording.add(node)
-        else:
-            self._nodes.append(node)
-        return self
+        if not self._enter():
+            self._busy(door.rpartition(".")[2])
+        try:
+            self._open(door)  # a build may have ended since
+            self._claim(door, [node])
+            if self._recording is not None:
+                self._recording.add(node)
+            else:
+                self._nodes.append(node)
+            return self
+        finally:
+            self._leave()
 
     # ---- within a builder --------------------------------------------------------------------------------------------
 
@@ -148,9 +164,14 @@ class Graph(_core.Replays):
     def record_block(self, door: str) -> Iterator[GraphRecorder]:
         """While it is open, a block adds to this graph, which must not be built."""
         self._open(door)
+        before = len(self._nodes)
         self._recording = GraphRecorder(door, self._nodes, self)
         try:
             yield self._recording
+            self._recording.refuse_unfinished()
+        except BaseException:
+            del self._nodes[before:]
+            raise
         finally:
             self._recording = None
         self._claim(door, self._nodes)
@@ -338,6 +359,7 @@ class Graph(_core.Replays):
         """Record nodes, which then are the graph's."""
         fusion, places = Fusion(self._fuse), places_of(touched)
         _refuse_read_only(door, places)
+        refuse_moved(door, nodes)
         program = program_of(door, seam, nodes, fusion, places)
         stages = tuple(_stages(nodes, fusion))
         self._set(program)
@@ -479,8 +501,16 @@ def _stages(nodes: Sequence[Node], fusion: Fusion) -> Iterable[Stage]:
 
 def _shares(nodes: Sequence[Node], profile: Profile) -> dict[int, float]:
     """The share of each node that is drawn: of a conditional that of all it holds."""
-    fusion, timed = Fusion(True), iter(profile.nodes)
-    return {i: sum(next(timed).share for _ in units([leaf], fusion)) for i, leaf in enumerate(leaves(nodes))}
+    door, given = f"{DOOR}.plot", profile
+    if not isinstance(given, Profile):
+        raise TypeError(refusal(door, "profile", f"{shown(given)}, a {type(given).__name__}", "a Profile",
+                                "pass what profile() returned"))
+    counts = [len(list(units([leaf], Fusion(True)))) for leaf in leaves(nodes)]
+    if sum(counts) != len(profile.nodes):
+        raise ValueError(refusal(door, "profile", f"one of {len(profile.nodes)} nodes", f"one of {sum(counts)}",
+                                 "pass what profile() of this graph returned"))
+    timed = iter(profile.nodes)
+    return {i: sum(timing.share for timing in islice(timed, count)) for i, count in enumerate(counts)}
 
 
 def _times(door: str, n: Any) -> int:

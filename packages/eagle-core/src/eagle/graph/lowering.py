@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eagle import _core, counters, exec
+from eagle.errors import BufferRefused, refusal
 from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, HOST, LAUNCH, SEQUENCE, WAIT, arms_of, has_waits, leaves
 from eagle.interop.buffer import view_for
 from eagle.nodes import BUILT_IN, Node, Plane, RepeatWhile, SkipGuard, get_node_kind
@@ -19,7 +20,7 @@ from eagle.plan.signature import Use
 from eagle.stepping.relocation import Reach, reach
 
 __all__ = ["BRANCH_TASKS_MAX_SAMPLES", "Context", "Fusion", "Place", "Touched", "places_of", "program_of",
-           "schedule_of", "touched_by"]
+           "refuse_moved", "schedule_of", "touched_by"]
 
 IF, IF_ELSE, WHILE = 1, 2, 3  # kinds of conditionals of the seam
 ON_HOST = 3  # direction of a copy of the seam
@@ -127,6 +128,9 @@ def _guard(door: str, guard: SkipGuard | None) -> tuple[int, int, int]:
 
 def _cell(door: str, cells: Any, index: int) -> int:
     if isinstance(cells, np.ndarray):
+        if index >= cells.shape[0]:
+            raise BufferRefused(refusal(door, "a cell", f"number {index} of an array of {cells.shape[0]}",
+                                        "the array as it was", "make the condition anew"))
         return int(cells.ctypes.data) + index * int(cells.strides[0])
     view = view_for(door, "a cell", cells)
     return view.ptr + index * view.strides[0] * 4
@@ -176,6 +180,18 @@ def places_of(touched: Sequence[Touched]) -> tuple[Place, ...]:
                 elif written and not known.writes:
                     found[id(array)] = known._replace(node=node.label, plane=plane.name, writes=True)
     return tuple(found.values())
+
+
+def refuse_moved(door: str, nodes: Iterable[Node]) -> None:
+    """Raise BufferRefused where an array is no longer what it was when its node was made."""
+    for node in nodes:
+        if node.kind == LAUNCH:
+            bound = node.payload.bound
+            bound.refuse_moved(door, bound.packed(door))
+        elif (check := get_node_kind(node.kind).check) is not None:
+            check(node)
+        for arm in arms_of(node):
+            refuse_moved(door, arm)
 
 
 def checks_of(nodes: Iterable[Node]) -> Iterator[Callable[[], object]]:

@@ -37,6 +37,8 @@ HOST, DEVICE = "cpu", "gpu"  #: what a graph and a context say of where they run
 CONDITIONALS = (SKIPPABLE, REPEAT_WHILE)
 BRANCHES, WAIT = "branches", "wait"
 
+MOST_NESTED = 100  #: lists and conditionals within each other
+
 Arms = tuple[tuple[Node, ...], ...]
 
 
@@ -101,10 +103,14 @@ def launch(door: str, bound: BoundPlan, name: str | None, grad: bool = True) -> 
     return Node(LAUNCH, Launch(bound), name, grad)
 
 
-def as_node(door: str, argument: str, part: Any, name: str | None = None) -> Node:
+def as_node(door: str, argument: str, part: Any, name: str | None = None, depth: int = 0) -> Node:
     """A part of a step as a node: a node, a bound plan or its launch, a conditional, a sequence of parts, or a function
-    without arguments, of which nothing is known. Raises TypeError for others, ValueError for an empty sequence."""
+    without arguments, of which nothing is known. Raises TypeError for others, ValueError for an empty sequence and
+    for more than MOST_NESTED within each other."""
     check_name(door, name)
+    if depth > MOST_NESTED:
+        raise ValueError(refusal(door, argument.partition(",")[0], f"more than {MOST_NESTED} lists or conditionals "
+                                 "within each other", f"up to {MOST_NESTED}", "nest less"))
     if isinstance(part, BoundPlan):
         return launch(door, part, name)
     if isinstance(owner := getattr(part, "__self__", None), BoundPlan) and part == owner.launch:
@@ -113,24 +119,24 @@ def as_node(door: str, argument: str, part: Any, name: str | None = None) -> Nod
         return part if name is None else Node(part.kind, part.payload, name, part.grad)
     if isinstance(part, Skippable | RepeatWhile):
         kind = SKIPPABLE if isinstance(part, Skippable) else REPEAT_WHILE
-        return Node(kind, Conditional(part, tuple(_parts(door, f"{argument}, step", part.step))), name)
+        return Node(kind, Conditional(part, tuple(_parts(door, f"{argument}, step", part.step, depth))), name)
     if isinstance(part, list | tuple):
-        return Node(SEQUENCE, tuple(_parts(door, argument, part)), name)
+        return Node(SEQUENCE, tuple(_parts(door, argument, part, depth)), name)
     if callable(part):
         known = getattr(part, "as_node", None)  # of the body of a runner's loop
-        return opaque(part, name=name) if known is None else as_node(door, argument, known(), name)
+        return opaque(part, name=name) if known is None else as_node(door, argument, known(), name, depth + 1)
     raise TypeError(refusal(door, argument, f"{shown(part)}, a {type(part).__name__}", "a Node, a BoundPlan, a "
                             "skippable or repeat_while, or a list of them", "wrap your own code in eagle.opaque"))
 
 
-def _parts(door: str, argument: str, step: Any) -> Iterator[Node]:
+def _parts(door: str, argument: str, step: Any, depth: int = 0) -> Iterator[Node]:
     if not isinstance(step, list | tuple):
-        yield as_node(door, argument, step)
+        yield as_node(door, argument, step, None, depth + 1)
         return
     if not step:
         raise ValueError(refusal(door, argument, "nothing", "one part or more", "leave the empty list out"))
     for i, part in enumerate(step):
-        yield as_node(door, f"{argument}, part {i}", part)
+        yield as_node(door, f"{argument}, part {i}", part, None, depth + 1)
 
 
 def group(door: str, branches: Any, names: Any) -> Node:
