@@ -166,16 +166,16 @@ def test_nothing_is_added_while_a_graph_is_built(fresh_kinds: None) -> None:
     errors: list[BaseException] = []
 
     def lower(node: Node, ctx: Any) -> Callable[[], object]:
-        for add in (lambda: g.add(bound), lambda: g.add_node(opaque(nothing)), lambda: g.add_group([nothing, nothing])):
+        for call in (lambda: g.add(bound), lambda: g.add_node(opaque(nothing)), lambda: g.add_group([nothing] * 2)):
             with pytest.raises(eagle.Busy) as error:
-                add()
+                call()
             errors.append(error.value)
         return nothing
 
     register_node_kind("adding", reads=lambda node: (), writes=lambda node: (), lower_gpu=nothing, lower_cpu=lower)
     bound = bind(ks.halve, x=np.ones(4))
-    g = Graph().add_node(Node("adding", None)).build()
-    assert g.num_nodes() == 1
+    g = Graph().add_node(Node("adding", None))
+    assert g.build().num_nodes() == 1
     assert [str(error).partition(":")[0] for error in errors] == ["Graph.add", "Graph.add_node", "Graph.add_group"]
 
 
