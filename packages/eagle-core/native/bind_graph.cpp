@@ -187,8 +187,14 @@ void register_graph(nb::module_& m) {
     m.def(
         "sibling_conflicts",
         [](std::vector<PlaneData> data, const std::vector<graph::Group>& groups) {
+            const std::vector<graph::PlaneRef> planes = planes_of(std::move(data));
+            std::vector<graph::Conflict> conflicts;
+            {
+                const Released released;
+                conflicts = graph::siblingConflicts(planes, groups);
+            }
             nb::list out;
-            for (const graph::Conflict& c : graph::siblingConflicts(planes_of(std::move(data)), groups))
+            for (const graph::Conflict& c : conflicts)
                 out.append(nb::make_tuple(c.first, c.second, c.firstPlane, c.secondPlane, graph::kindName(c.kind)));
             return out;
         },
