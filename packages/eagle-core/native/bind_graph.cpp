@@ -20,6 +20,7 @@
 #include "eagle/exec/HostSchedule.h"
 #include "eagle/graph.h"
 #include "numpy_api.h"
+#include "released.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -153,12 +154,12 @@ public:
             const graph::Hazards& hazards = nb::cast<const Edges&>(edges).hazards();
             if (hazards.nodes() > static_cast<int>(d_.nodes.size()))
                 throw nb::value_error("Drawing: found planes of more nodes than there are");
-            nb::gil_scoped_release released;
+            const Released released;
             graph::drawEdges(d_, hazards);
         } else {
             for (auto& [src, dst, plane, kind] : nb::cast<std::vector<EdgeData>>(edges))
                 d_.edges.push_back({src, dst, std::move(plane), graph::parseEdgeKind(kind)});
-            nb::gil_scoped_release released;
+            const Released released;
             d_ = graph::reduced(std::move(d_));
         }
     }
@@ -178,7 +179,7 @@ public:
     nb::dict placed(int most, int bus) const {
         graph::Placement p;
         {
-            nb::gil_scoped_release released;
+            const Released released;
             p = graph::place(d_, layout(), {true, std::max(most, 1), true, bus, 1, 2, false});
         }
         const auto lines = [](const std::vector<std::u32string>& texts) {
@@ -243,35 +244,41 @@ void register_graph(nb::module_& m) {
         "overlap",
         [](BytesData a, BytesData b, std::int64_t max_work) {
             const graph::Bytes first = bytes_of(std::move(a)), second = bytes_of(std::move(b));
-            nb::gil_scoped_release released;
+            const Released released;
             return graph::overlap(first, second, max_work);
         },
         "a"_a, "b"_a, "max_work"_a = graph::kOverlapMaxWork);
     nb::class_<Edges>(m, "Edges")
-        .def("__len__", &Edges::size, nb::call_guard<nb::gil_scoped_release>())
+        .def("__len__", &Edges::size, nb::call_guard<Released>())
         .def("tuples", &Edges::tuples, "kind"_a = nb::handle(reinterpret_cast<PyObject*>(&PyTuple_Type)));
     m.def(
         "derive_edges",
         [](const nb::sequence& rows, const std::vector<graph::Group>& groups) {
             std::vector<graph::PlaneRef> planes = planes_of(rows);
-            nb::gil_scoped_release released;
+            const Released released;
             return Edges(std::move(planes), groups);
         },
         "planes"_a, "groups"_a = std::vector<graph::Group>());
     m.def(
         "sibling_conflicts",
         [](const nb::sequence& rows, const std::vector<graph::Group>& groups) {
+            const std::vector<graph::PlaneRef> planes = planes_of(rows);
+            std::vector<graph::Conflict> conflicts;
+            {
+                const Released released;
+                conflicts = graph::siblingConflicts(planes, groups);
+            }
             nb::list out;
-            for (const graph::Conflict& c : graph::siblingConflicts(planes_of(rows), groups))
+            for (const graph::Conflict& c : conflicts)
                 out.append(nb::make_tuple(c.first, c.second, c.firstPlane, c.secondPlane, graph::kindName(c.kind)));
             return out;
         },
         "planes"_a, "groups"_a);
     nb::class_<Drawing>(m, "Drawing")
         .def(nb::init<std::vector<NodeData>, nb::object, std::vector<FrameData>>(), "nodes"_a, "edges"_a, "frames"_a)
-        .def("text", &Drawing::text, "unicode"_a = true, "max_label"_a = 24, nb::call_guard<nb::gil_scoped_release>())
-        .def("mermaid", &Drawing::mermaid, nb::call_guard<nb::gil_scoped_release>())
-        .def("dot", &Drawing::dot, nb::call_guard<nb::gil_scoped_release>())
+        .def("text", &Drawing::text, "unicode"_a = true, "max_label"_a = 24, nb::call_guard<Released>())
+        .def("mermaid", &Drawing::mermaid, nb::call_guard<Released>())
+        .def("dot", &Drawing::dot, nb::call_guard<Released>())
         .def("placed", &Drawing::placed, "most"_a, "bus"_a)
         .def_prop_ro("hidden", &Drawing::hidden)
         .def_prop_ro("xy", &Drawing::xy);

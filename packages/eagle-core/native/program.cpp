@@ -36,7 +36,9 @@ struct Place {
 /// What a replay costs, in ns. Below kBrief the GIL is kept.
 struct Cost {
     static constexpr double kBrief = 1000;
-    static constexpr double kLook = 20e6;  ///< between two looks at signals
+    static constexpr std::chrono::milliseconds kLook{20};  ///< between two looks at signals
+    static constexpr double kClock = 1e6;                  ///< between two looks at the clock
+    static constexpr double kStride = 16;                  ///< the most replays between those: one may turn out slow
 
     double ns = 1e9;
     uint32_t tick = 0;
@@ -45,7 +47,24 @@ struct Cost {
     void learn(Clock::duration took, int64_t replays) {
         ns = std::chrono::duration<double, std::nano>(took).count() / static_cast<double>(replays);
     }
-    int64_t batch() const { return static_cast<int64_t>(std::clamp(kLook / std::max(ns, 1.0), 1.0, 1e6)); }
+    int64_t stride() const { return static_cast<int64_t>(std::clamp(kClock / std::max(ns, 1.0), 1.0, kStride)); }
+};
+
+/// While it lives numpy resizes none of these arrays, as it does where somebody refers to one weakly.
+class Unresized {
+public:
+    explicit Unresized(const std::vector<PyObject*>& arrays) {
+        references_.reserve(arrays.size());
+        for (PyObject* array : arrays) references_.push_back(PyWeakref_NewRef(array, nullptr));
+        PyErr_Clear();
+    }
+    ~Unresized() {
+        for (PyObject* reference : references_) Py_XDECREF(reference);
+    }
+    Unresized(const Unresized&) = delete;
+
+private:
+    std::vector<PyObject*> references_;
 };
 
 struct ProgramObject {
@@ -56,6 +75,7 @@ struct ProgramObject {
     Recording* recording;
     std::vector<Place>* places;
     std::vector<Watched>* watched;  // what other libraries have; some are of Bounds, which `steps` holds
+    std::vector<PyObject*>* owners;  // of the memory of the places that own code might resize; borrowed
     Cost cost;
 };
 
@@ -81,6 +101,22 @@ bool read_arrays(ProgramObject* self) {
         }
     }
     return true;
+}
+
+/// The arrays that own the memory of places.
+std::vector<PyObject*> owners_of(const std::vector<Place>& places) {
+    std::vector<PyObject*> owners;
+    for (const Place& place : places) {
+        auto* owner = reinterpret_cast<PyObject*>(place.array);
+        while (PyObject* base = PyArray_BASE(reinterpret_cast<PyArrayObject*>(owner))) {
+            if (!PyArray_Check(base)) break;
+            owner = base;
+        }
+        owners.push_back(owner);
+    }
+    std::sort(owners.begin(), owners.end());
+    owners.erase(std::unique(owners.begin(), owners.end()), owners.end());
+    return owners;
 }
 
 /// Program(backend, device, steps, arrays, checks, attribute, stream): recorded at once. `arrays` are pairs of an array
@@ -111,6 +147,8 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
             self->recording = new Recording(seam->shared_from_this(), device, steps, attribute, stream);
             for (const BoundObject* bound : self->recording->bounds())
                 for (const Watched& plane : *bound->watched) self->watched->push_back(plane);
+            self->owners = new std::vector<PyObject*>;
+            if (self->recording->has_own_code()) *self->owners = owners_of(*self->places);
             return object;
         } catch (const PythonError&) {
             return nullptr;
@@ -139,6 +177,7 @@ void program_dealloc(PyObject* object) {
     delete self->recording;
     delete self->places;
     delete self->watched;
+    delete self->owners;
     Py_XDECREF(self->steps);
     Py_XDECREF(self->arrays);
     Py_XDECREF(self->checks);
@@ -185,19 +224,23 @@ bool replay(ProgramObject* self, int64_t n) {
         for (; n > 0 && status == EAGLE_OK; --n) status = recording.replay();
         return status == EAGLE_OK || failed(self, status);
     }
+    const Unresized unresized(*self->owners);
     while (n > 0) {
         eagle_status status = EAGLE_OK;
         {
             const Released released;
             const auto start = Clock::now();
-            const int64_t batch = std::min(n, self->cost.batch());
-            int64_t done = 0;
-            while (done < batch && status == EAGLE_OK) {
-                status = recording.replay();
-                ++done;
+            for (auto now = start; n > 0 && status == EAGLE_OK && now - start < Cost::kLook;) {
+                const int64_t stride = std::min(n, self->cost.stride());
+                int64_t done = 0;
+                while (done < stride && status == EAGLE_OK) {
+                    status = recording.replay();
+                    ++done;
+                }
+                n -= done;
+                const auto began = std::exchange(now, Clock::now());
+                self->cost.learn(now - began, done);
             }
-            self->cost.learn(Clock::now() - start, done);
-            n -= done;
         }
         if (status != EAGLE_OK) return failed(self, status);
         if (PyErr_CheckSignals() < 0) return false;
@@ -214,6 +257,7 @@ PyObject* program_timed(PyObject* object, PyObject*) {
         if (const int moved = has_moved(self)) return moved < 0 ? nullptr : Py_NewRef(Py_None);
         std::vector<double> seconds;
         eagle_status status;
+        const Unresized unresized(*self->owners);
         {
             const Released released;
             status = self->recording->timed(seconds);

@@ -256,11 +256,20 @@ void Recording::record(const Steps& steps, uint64_t stream) {
             case Step::Kind::Launch: {
                 const bool fuse = step.fuse && step.bounds.size() > 1 && seam.fn.capture_fuse;
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{1});
-                for (const BoundObject* bound : step.bounds) attributed(stream, [&] { record(bound, stream); });
+                for (const BoundObject* bound : step.bounds) {
+                    const int64_t n = bound->stages->front()->block.n();
+                    if (is_due(n, fuse ? kUnseenTogether : kUnseen)) {
+                        if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{0});
+                        record_look(stream);
+                        if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{1});
+                    }
+                    attributed(stream, [&] { record(bound, stream); });
+                }
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{0});
                 break;
             }
             case Step::Kind::Entry:
+                if (is_due(step.parts.empty() ? 0 : step.parts.front().nSamples, kUnseen)) record_look(stream);
                 attributed(stream, [&] {
                     for (const plugin::Partition& part : step.parts) {
                         eagle_launch_desc desc = step.launch;
@@ -280,6 +289,7 @@ void Recording::record(const Steps& steps, uint64_t stream) {
                 });
                 break;
             case Step::Kind::Copy:
+                if (is_due(static_cast<int64_t>(step.bytes / sizeof(double)), kUnseen)) record_look(stream);
                 attributed(stream, [&] {
                     seam.call(&Symbols::memcpy, step.dst, step.src, step.bytes, step.direction, stream);
                 });
@@ -336,9 +346,18 @@ void Recording::record_work(const Steps& steps, uint64_t stream) {
     backend_->call(&Symbols::host_call, stream, static_cast<eagle_void_callback>(nothing), static_cast<void*>(nullptr));
 }
 
-/// At the end of a loop's body: one that goes on for long can be interrupted.
+/// Whether a look comes ahead of work of n samples: launches of few have none, since branches that are run side by side
+/// may hold none.
+bool Recording::is_due(int64_t n, int64_t most) {
+    if (n <= kSmall) return false;
+    const bool due = unseen_ >= most;
+    unseen_ = (due ? 0 : unseen_) + n;
+    return due;
+}
+
+/// At the end of a loop's body, and between launches of many samples: what goes on for long can be interrupted.
 void Recording::record_look(uint64_t stream) {
-    has_loops_ = true;
+    has_looks_ = true;
     record([](void* recording) -> int32_t { return static_cast<Recording*>(recording)->look(); }, this, stream);
 }
 

@@ -81,7 +81,9 @@ public:
     /// What a failed replay() raises. GIL held.
     void raise(eagle_status status);
     /// Whether a replay may ask for the GIL.
-    bool has_calls() const { return !callbacks_.empty() || has_loops_; }
+    bool has_calls() const { return !callbacks_.empty() || has_looks_; }
+    /// Whether code of the user's runs within a replay.
+    bool has_own_code() const { return !callbacks_.empty(); }
     const std::vector<BoundObject*>& bounds() const { return bounds_; }
     int32_t run(Callback& callback);
     /// Switch a unit, as timed() counts them, for the replays to come. false: there is no such unit.
@@ -105,6 +107,7 @@ private:
     void record(const BoundObject* bound, uint64_t stream);
     void record(eagle_void_callback function, void* argument, uint64_t stream);
     void record_work(const Steps& steps, uint64_t stream);
+    bool is_due(int64_t n, int64_t most);
     void record_look(uint64_t stream);
     int32_t look();
     template <class Work>
@@ -129,9 +132,13 @@ private:
     };
     std::vector<Unit> units_;  // what each step recorded
     mutable int64_t reached_ = 0;
-    bool has_loops_ = false;
-    static constexpr std::chrono::milliseconds kLook{20};  // between two looks at signals, of a loop
-    static constexpr uint32_t kStride = 64;                // the most iterations between two looks at the clock
+    bool has_looks_ = false;
+    static constexpr int64_t kSmall = 4096;                       // launches of fewer samples take no time
+    static constexpr int64_t kUnseen = int64_t{1} << 17;          // samples of launches without a look at signals
+    static constexpr int64_t kUnseenTogether = int64_t{1} << 25;  // the same, where a look ends what runs tile by tile
+    int64_t unseen_ = 0;
+    static constexpr std::chrono::milliseconds kLook{20};  // between two looks at signals
+    static constexpr uint32_t kStride = 16;                // the most looks between two at the clock
     std::chrono::steady_clock::time_point looked_{}, clocked_{};
     uint32_t looks_ = 0, stride_ = 1;
     PyObject *type_ = nullptr, *error_ = nullptr, *trace_ = nullptr;  // what a callback raised

@@ -9,11 +9,9 @@
 #include <Python.h>
 
 #include <chrono>
+#include <exception>
 #include <thread>
 #include <utility>
-#if __has_include(<cxxabi.h>)
-#include <cxxabi.h>
-#endif
 
 namespace eagle::core {
 
@@ -23,8 +21,9 @@ decltype(auto) outliving(Body&& body) {
 #ifdef __GLIBCXX__
     try {
         return std::forward<Body>(body)();
-    } catch (const abi::__forced_unwind&) {
-        for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+    } catch (...) {
+        while (!std::current_exception()) std::this_thread::sleep_for(std::chrono::hours(1));  // it is no C++ exception
+        throw;
     }
 #else
     return std::forward<Body>(body)();

@@ -20,6 +20,8 @@ from eagle.graph import Edge, Graph, Node, register_node_kind
 
 Array = np.ndarray[Any, Any]
 
+pytestmark = pytest.mark.smoke
+
 
 # ---- what it says of itself ------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from eagle.graph import Edge, Graph, Node, register_node_kind
 # ---- runners ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_the_loop_of_a_runner_is_a_node() -> None:
     n = 50
     kind, stop = np.arange(n) % 3, np.arange(n) % 7 + 1.0
@@ -128,6 +129,7 @@ def test_results() -> None:
     assert g()["x"] is x and g(2)["more"][1][0] is x and x.tolist() == [3.0] * 3
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("error", [KeyError("x"), KeyboardInterrupt(), SystemExit(3), RuntimeError("boom")])
 @pytest.mark.parametrize("place", ["top", "branch", "body"])
 def test_an_exception_of_a_node_leaves_unchanged(error: BaseException, place: str) -> None:
@@ -159,6 +161,7 @@ def test_an_exception_of_a_node_leaves_unchanged(error: BaseException, place: st
                    "body": ["boom", "later", "boom", "later", "later"]}[place]
 
 
+@pytest.mark.smoke
 def test_an_exception_within_a_loop_leaves_its_count() -> None:
     at = [2]
 
@@ -177,6 +180,7 @@ def test_an_exception_within_a_loop_leaves_its_count() -> None:
     assert loop.counter.tolist() == [0, 6]
 
 
+@pytest.mark.smoke
 def test_busy_in_another_thread() -> None:
     inside, leave, errors = threading.Event(), threading.Event(), list[BaseException]()
 
@@ -197,6 +201,7 @@ def test_busy_in_another_thread() -> None:
     assert not errors and g.launch() is g
 
 
+@pytest.mark.smoke
 def test_busy_from_within() -> None:
     caught: list[type[BaseException]] = []
 
@@ -222,6 +227,7 @@ def test_a_build_within_a_build_is_busy(fresh_kinds: None) -> None:
     assert g.build().launch() is g
 
 
+@pytest.mark.smoke
 def test_threads_never_mix() -> None:
     """One graph, many threads: each launch is a whole one or Busy."""
     x = np.zeros(1000)
@@ -248,6 +254,7 @@ def test_threads_never_mix() -> None:
     assert x.tolist() == [float(sum(done))] * 1000 and sum(done) > 0
 
 
+@pytest.mark.smoke
 def test_distinct_graphs_in_threads() -> None:
     def run(i: int) -> None:
         for _ in range(50):
@@ -308,9 +315,10 @@ def test_ctrl_c_in_a_loop_without_end(n: int) -> None:
     live[0] = 1
     assert interrupted(g.launch) < 0.2
     live[0] = 0
-    assert g.launch() is g and not x.any()
+    assert g.launch() is g and x[0] < 1.0 and (x == x[0]).all()
 
 
+@pytest.mark.smoke
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no-device: nothing forks here")
 @pytest.mark.parametrize("n", [64, 200_000])
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -336,6 +344,7 @@ def test_a_forked_child_launches(n: int, team: Callable[[int], None]) -> None:
     assert (x == 0.125).all()
 
 
+@pytest.mark.smoke
 def test_a_graph_keeps_its_planes_and_lets_go() -> None:
     x = np.ones(1000)
     alive = weakref.ref(x)
@@ -348,6 +357,7 @@ def test_a_graph_keeps_its_planes_and_lets_go() -> None:
     assert alive() is None
 
 
+@pytest.mark.smoke
 def test_a_cycle_through_own_code_is_collected() -> None:
     def make() -> weakref.ref[Graph]:
         g = Graph()
@@ -401,6 +411,7 @@ def test_no_samples() -> None:
         ).launch(3)
 
 
+@pytest.mark.smoke
 def test_checked_launches() -> None:
     i, t, out = np.array([0, 1, 9]), ramp(3), np.zeros(3)
     g = Graph().add_node(add_one(out)).add(bind(ks.lookup, i=i, t=t, out=out)).build()

@@ -59,6 +59,7 @@ struct Region {
     Range range;
     std::vector<User> users;
     std::vector<int> meets;  // regions, itself among them
+    bool written = false;
 };
 
 /// Planes grouped by where they are: a chain reuses few regions however long it is.
@@ -81,6 +82,7 @@ public:
             }
             of[i] = at->second;
             all[at->second].users.push_back({p.node, static_cast<int>(i), p.reads(), p.writes()});
+            all[at->second].written |= p.writes();
         }
         for (Region& region : all)
             std::stable_sort(region.users.begin(), region.users.end(),
@@ -140,6 +142,11 @@ public:
                     of_[node].emplace_back(static_cast<int>(g), static_cast<int>(b));
                 }
     }
+    /// (group, branch) of a node.
+    const std::vector<std::pair<int, int>>& of(int node) const {
+        static const std::vector<std::pair<int, int>> none;
+        return grouped(node) ? of_[node] : none;
+    }
     bool grouped(int node) const { return node < static_cast<int>(of_.size()) && !of_[node].empty(); }
     bool apart(int a, int b) const {
         if (!grouped(a) || !grouped(b)) return false;
@@ -169,6 +176,14 @@ public:
             mine.push_back(static_cast<int>(i));
             while (planes_[mine[slot_[i]]].name != planes_[i].name) ++slot_[i];
         }
+        if (!apart_) return;
+        touched_.resize(regions_.all.size());
+        for (std::size_t i = 0; i < touched_.size(); ++i)
+            for (const detail::User& user : regions_.all[i].users)
+                for (const auto& [group, branch] : branches_.of(user.node)) {
+                    const auto [known, added] = touched_[i].try_emplace(group, branch);
+                    if (!added && known->second != branch) known->second = kSeveral;
+                }
     }
 
     const std::vector<PlaneRef>& planes() const { return planes_; }
@@ -215,6 +230,8 @@ private:
         if (apart_ && !grouped) return;
         const auto collect = [&](int plane, bool theirReads, EdgeKind kind) {
             for (const int meets : regions_.all[regions_.of[plane]].meets) {
+                if (!theirReads && !regions_.all[meets].written) continue;
+                if (apart_ && !mayBeApart(regions_.of[plane], meets)) continue;
                 const std::vector<detail::User>& users = regions_.all[meets].users;
                 auto user = std::upper_bound(users.begin(), users.end(), src,
                                              [](int node, const detail::User& other) { return node < other.node; });
@@ -234,12 +251,23 @@ private:
             if (planes_[plane].reads()) collect(plane, false, EdgeKind::War);
     }
 
+    /// Whether branches of one group use the two regions.
+    bool mayBeApart(int one, int other) const {
+        return std::any_of(touched_[one].begin(), touched_[one].end(), [&](const auto& in) {
+            const auto also = touched_[other].find(in.first);
+            return also != touched_[other].end() && (in.second == kSeveral || in.second != also->second);
+        });
+    }
+
+    static constexpr int kSeveral = -1;
+
     std::vector<PlaneRef> planes_;
     detail::Regions regions_;
     detail::Branches branches_;
     bool apart_;
-    std::vector<std::vector<int>> own_;  // planes of each node
-    std::vector<int> slot_;              // of each plane: the first of its name among its node's planes
+    std::vector<std::vector<int>> own_;        // planes of each node
+    std::vector<int> slot_;                    // of each plane: the first of its name among its node's planes
+    std::vector<std::map<int, int>> touched_;  // of each region: the branch of each group that uses it, or kSeveral
 };
 
 /// Every hazard, by name, in the order of Hazards::each.

@@ -87,6 +87,7 @@ class _Builder(_Decorated):
         if graph is not recording.graph:
             raise TypeError(refusal(door, "the function", f"{shown(graph)} returned", "the graph it made",
                                     "end with `return g`; say by g.result which arrays are the answer"))
+        recording.refuse_unfinished()
         bound.apply_defaults()
         return graph.finish_recording(bound.arguments)
 

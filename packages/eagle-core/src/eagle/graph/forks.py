@@ -27,14 +27,19 @@ class Parallel:
                                        "call parallel() of the branch's handle"))
         self.recorder = recorder
         self.arms: list[list[Node]] = []
-        self.is_open = False
+        self.is_open = self._entered = False
 
     def __enter__(self) -> Self:
-        self.is_open = True
+        if self._entered:
+            raise RuntimeError(refusal(f"{DOOR}.parallel", "this fork", "one that was entered", "a new one",
+                                       "call parallel() for each"))
+        self.is_open = self._entered = True
+        self.recorder.unfinished += 1
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self.is_open = False
+        self.recorder.unfinished -= kind is None
         arms = [tuple(arm) for arm in self.arms if arm]
         if kind is None and len(arms) > 1:
             self.recorder.add(Node(GROUP, tuple(arms)))
@@ -63,6 +68,7 @@ class BranchHandle:
             raise RuntimeError(refusal(f"{DOOR}.parallel", "branch", "one that was entered", "a new one",
                                        "call p.branch() for each"))
         self._entered = True
+        self.recorder.unfinished += 1
         self._fork.arms.append(self._nodes)
         self._depth = len(self.recorder.scopes)
         self.recorder.scopes.append(self._nodes)
@@ -70,6 +76,7 @@ class BranchHandle:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.recorder.unfinished -= kind is None
         del self.recorder.scopes[self._depth:]
         del self.recorder.forks[self.recorder.forks.index(self):]
 

@@ -7,6 +7,7 @@ import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Self, SupportsIndex
 
 import numpy as np
@@ -20,7 +21,7 @@ from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.forks import Parallel
 from eagle.graph.fusion import Fusion
 from eagle.graph.looks import picture_of
-from eagle.graph.lowering import Step, program_of, schedule_of, steps_of
+from eagle.graph.lowering import Step, program_of, refuse_stale, schedule_of, steps_of
 from eagle.graph.places import Place, Touched, places_of, refuse_read_only, touched_by
 from eagle.graph.placing import check_device, kind_for
 from eagle.graph.profile import Profile, profile_of, units
@@ -142,12 +143,19 @@ class Graph(_core.Replays):
         if node.kind != LAUNCH:
             for leaf in every([node]):
                 find_kind(door, leaf.kind)
-            self._claim(door, [node])
-        if self._recording is not None:
-            self._recording.put(node)
-        else:
-            self._nodes.append(node)
-        return self
+        if not self._enter():
+            self._busy(door.rpartition(".")[2])
+        try:
+            self._open(door)  # a build may have ended since
+            if node.kind != LAUNCH:
+                self._claim(door, [node])
+            if self._recording is not None:
+                self._recording.put(node)
+            else:
+                self._nodes.append(node)
+            return self
+        finally:
+            self._leave()
 
     # ---- within a builder --------------------------------------------------------------------------------------------
 
@@ -163,6 +171,7 @@ class Graph(_core.Replays):
         self._recording, before = GraphRecorder(door, self._nodes, self), len(self._nodes)
         try:
             yield self._recording
+            self._recording.refuse_unfinished()
             self._claim(door, self._nodes)
         except BaseException:
             del self._nodes[before:]
@@ -369,6 +378,7 @@ class Graph(_core.Replays):
         """Record nodes, which then are the graph's."""
         fusion, places = Fusion(self._fuse), places_of(door, touched)
         refuse_read_only(door, places)
+        refuse_stale(door, nodes)
         steps = steps_of(door, nodes, fusion)
         switch = self._switch
         program = program_of(seam, steps, nodes, places, switch is not None, switch.handle if switch else 0)
@@ -561,8 +571,16 @@ def _stages(nodes: Sequence[Node], fusion: Fusion) -> Iterable[Stage]:
 
 def _shares(nodes: Sequence[Node], profile: Profile) -> dict[int, float]:
     """The share of each node that is drawn: of a conditional that of all it holds."""
-    fusion, timed = Fusion(True), iter(profile.nodes)
-    return {i: sum(next(timed).share for _ in units([leaf], fusion)) for i, leaf in enumerate(leaves(nodes))}
+    door, given = f"{DOOR}.plot", profile
+    if not isinstance(given, Profile):
+        raise TypeError(refusal(door, "profile", f"{shown(given)}, a {type(given).__name__}", "a Profile",
+                                "pass what profile() returned"))
+    counts = [len(list(units([leaf], Fusion(True)))) for leaf in leaves(nodes)]
+    if sum(counts) != len(profile.nodes):
+        raise ValueError(refusal(door, "profile", f"one of {len(profile.nodes)} nodes", f"one of {sum(counts)}",
+                                 "pass what profile() of this graph returned"))
+    timed = iter(profile.nodes)
+    return {i: sum(timing.share for timing in islice(timed, count)) for i, count in enumerate(counts)}
 
 
 def _flag(door: str, argument: str, value: object) -> bool:

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from eagle import _core, counters, exec
-from eagle.errors import refusal, shown
+from eagle.errors import BufferRefused, refusal, shown
 from eagle.graph.fusion import Fusion
 from eagle.graph.places import Place
 from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, HOST, LAUNCH, SEQUENCE, WAIT, arms_of, has_waits, leaves
 from eagle.interop.buffer import view_for
 from eagle.nodes import BUILT_IN, Node, RepeatWhile, SkipGuard, get_node_kind, lowered
 
-__all__ = ["Context", "Step", "program_of", "schedule_of", "steps_of"]
+__all__ = ["Context", "Step", "program_of", "refuse_stale", "schedule_of", "steps_of"]
 
 IF, IF_ELSE, WHILE = 1, 2, 3  # kinds of conditionals of the seam
 ON_HOST = 3  # direction of a copy of the seam
@@ -151,9 +151,24 @@ def _guard(door: str, guard: SkipGuard | None) -> tuple[int, int, int]:
 
 def _cell(door: str, cells: Any, index: int) -> int:
     if isinstance(cells, np.ndarray):
+        if index >= cells.shape[0]:
+            raise BufferRefused(refusal(door, "a cell", f"number {index} of an array of {cells.shape[0]}",
+                                        "the array as it was", "make the condition anew"))
         return int(cells.ctypes.data) + index * int(cells.strides[0])
     view = view_for(door, "a cell", cells)
     return view.ptr + index * view.strides[0] * 4
+
+
+def refuse_stale(door: str, nodes: Iterable[Node]) -> None:
+    """Raise BufferRefused where an array is no longer what it was when its node was made."""
+    for node in nodes:
+        if node.kind == LAUNCH:
+            bound = node.payload.bound
+            bound.refuse_moved(door, bound.packed(door))
+        elif (check := get_node_kind(node.kind).check) is not None:
+            check(node)
+        for arm in arms_of(node):
+            refuse_stale(door, arm)
 
 
 def checks_of(nodes: Iterable[Node]) -> Iterator[Callable[[], object]]:

@@ -42,6 +42,10 @@ def rebound(door: str, nodes: Sequence[Node], result: Any, parameters: Mapping[s
             raise ValueError(refusal(door, f"argument {name!r}", "a name that is no argument of a builder",
                                      f"one of {list(parameters)}", "call the builder again for other arrays"))
         _check(door, name, parameters[name], new)
+        for other, array in parameters.items():
+            if array is parameters[name] and planes.get(other, array) is not new:
+                raise ValueError(refusal(door, name, f"an array that is {other!r} too", "one of its own, or the same "
+                                         "one for both", "call the builder again"))
     changed = _Rebinding(door, [(name, parameters[name], new) for name, new in planes.items()])
     return changed.nodes(nodes), changed.tree(result)
 

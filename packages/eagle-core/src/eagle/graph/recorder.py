@@ -39,6 +39,7 @@ class GraphRecorder:
         self.door, self.graph = door, graph
         self.scopes = [root]
         self.forks: list[Any] = []  # the branches that are open
+        self.unfinished = 0  # forks, branches and statements that cells decide, entered and not left by their end
         self.target: Target | None = None
         self._labels = Counter(node.label.partition("#")[0] for node in every(root) if node.kind == LAUNCH)
         self._loose: dict[int, tuple[list[Node], Node]] = {}  # own code, by its payload: where it was recorded
@@ -59,6 +60,13 @@ class GraphRecorder:
             if loose in scope:
                 scope.remove(loose)
         self.scopes[-1].append(node)
+
+    def refuse_unfinished(self) -> None:
+        """Raise RuntimeError where an exception, caught since, left a part whose nodes are therefore lost."""
+        if self.unfinished:
+            raise RuntimeError(refusal(self.door, "the function", "a fork, a branch, or control flow on cells, "
+                                       "that did not come to its end", "each one to end", "let exceptions leave the "
+                                       "function, and use `with` for forks and branches"))
 
     def copy(self, src: Array, into: Array, name: str | None = None) -> None:
         self.add(copy_node(src, into, name))

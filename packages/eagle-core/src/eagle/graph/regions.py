@@ -99,6 +99,7 @@ class Region:
                 recorder.copy(value, buffer, f"seed({name})")
         self.now = dict(self.before)
         self.frame.regions.append(self)
+        recorder.unfinished += 1
         self._scopes = len(recorder.scopes)
 
     def open(self) -> list[Node]:
@@ -142,6 +143,7 @@ class Region:
 
     def exit(self) -> None:
         self.frame.regions.remove(self)
+        self.frame.recorder.unfinished -= 1
 
     def guard(self, cell: Any, negate: bool) -> SkipGuard:
         """The guard of a cell, or of the buffer its name has now."""

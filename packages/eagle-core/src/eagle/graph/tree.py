@@ -37,6 +37,8 @@ HOST, DEVICE = "cpu", "gpu"  #: what a graph and a context say of where they run
 CONDITIONALS = (SKIPPABLE, REPEAT_WHILE)
 BRANCHES, WAIT = "branches", "wait"
 
+MOST_NESTED = 100  #: lists and conditionals within each other
+
 Arms = tuple[tuple[Node, ...], ...]
 
 
@@ -102,11 +104,15 @@ def launch(door: str, bound: BoundPlan, name: str | None, grad: bool = True) -> 
     return Node(LAUNCH, Launch(bound), name, grad)
 
 
-def as_node(door: str, argument: str, part: Any, name: str | None = None, *, bare: bool = False) -> Node:
+def as_node(door: str, argument: str, part: Any, name: str | None = None, *, bare: bool = False,
+            depth: int = 0) -> Node:
     """A part of a step as a node: a node, a bound plan or its launch, a conditional, a sequence of parts, or, where it
     may be `bare`, a function without arguments, of which nothing is known. Raises TypeError for others, ValueError for
-    an empty sequence."""
+    an empty sequence and for more than MOST_NESTED within each other."""
     check_name(door, name)
+    if depth > MOST_NESTED:
+        raise ValueError(refusal(door, argument.partition(",")[0], f"more than {MOST_NESTED} lists or conditionals "
+                                 "within each other", f"up to {MOST_NESTED}", "nest less"))
     if isinstance(part, BoundPlan):
         return launch(door, part, name)
     if isinstance(owner := getattr(part, "__self__", None), BoundPlan) and part == owner.launch:
@@ -115,24 +121,27 @@ def as_node(door: str, argument: str, part: Any, name: str | None = None, *, bar
         return part if name is None else replace(part, name=name)
     if isinstance(part, Skippable | RepeatWhile):
         kind = SKIPPABLE if isinstance(part, Skippable) else REPEAT_WHILE
-        return Node(kind, Conditional(part, tuple(_parts(door, f"{argument}, step", part.step, bare=True))), name)
+        step = _parts(door, f"{argument}, step", part.step, bare=True, depth=depth)
+        return Node(kind, Conditional(part, tuple(step)), name)
     if isinstance(part, list | tuple):
-        return Node(SEQUENCE, tuple(_parts(door, argument, part, bare=bare)), name)
+        return Node(SEQUENCE, tuple(_parts(door, argument, part, bare=bare, depth=depth)), name)
     if bare and callable(part):
         known = getattr(part, "as_node", None)  # of the body of a runner's loop
-        return opaque(part, name=name) if known is None else as_node(door, argument, known(), name, bare=True)
+        if known is None:
+            return opaque(part, name=name)
+        return as_node(door, argument, known(), name, bare=True, depth=depth + 1)
     raise TypeError(refusal(door, argument, f"{shown(part)}, a {type(part).__name__}", "a Node, a BoundPlan, a "
                             "skippable or repeat_while, or a list of them", "wrap your own code in eagle.opaque"))
 
 
-def _parts(door: str, argument: str, step: Any, *, bare: bool) -> Iterator[Node]:
+def _parts(door: str, argument: str, step: Any, *, bare: bool, depth: int) -> Iterator[Node]:
     if not isinstance(step, list | tuple):
-        yield as_node(door, argument, step, bare=bare)
+        yield as_node(door, argument, step, bare=bare, depth=depth + 1)
         return
     if not step:
         raise ValueError(refusal(door, argument, "nothing", "one part or more", "leave the empty list out"))
     for i, part in enumerate(step):
-        yield as_node(door, f"{argument}, part {i}", part, bare=bare)
+        yield as_node(door, f"{argument}, part {i}", part, bare=bare, depth=depth + 1)
 
 
 def group(door: str, branches: Any, names: Any, *, bare: bool = False) -> Node:
@@ -151,7 +160,7 @@ def group(door: str, branches: Any, names: Any, *, bare: bool = False) -> Node:
     for i, branch in enumerate(branches):
         name = None if names is None else names[i]
         check_name(door, name)
-        nodes = tuple(_parts(door, f"branches[{i}]", branch, bare=bare))
+        nodes = tuple(_parts(door, f"branches[{i}]", branch, bare=bare, depth=0))
         if name is not None:
             alone = sum(1 for _ in leaves(nodes)) == 1
             nodes = tuple(_named(node, name, alone) for node in nodes)
