@@ -28,6 +28,12 @@ INCLUDE = Path(eagle.__file__).parent / "include"
 MakeLibrary = Callable[..., Path]
 
 
+def pytest_collection_finish() -> None:
+    """The collections of garbage in tests, two in each of hundreds, need not walk all tests."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def nobody_was_warned() -> None:
     """A line that runs in several tests warns in each."""
@@ -118,9 +124,12 @@ def _ctrl_c() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _exact_kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Kernels are built without contraction, so that NumPy gives the same bits, in a cache of their own."""
+    """Kernels are built without contraction, so that NumPy gives the same bits, in a cache of the tests of all runs."""
+    runs = tmp_path_factory.getbasetemp().parent
+    if "PYTEST_XDIST_WORKER" in os.environ:  # its folder lies in that of the run
+        runs = runs.parent
     os.environ["HAWK_HOST_PROFILE"] = "native"
-    os.environ["HAWK_CACHE_DIR"] = str(tmp_path_factory.getbasetemp().parent / "eagle-kernels")
+    os.environ["HAWK_CACHE_DIR"] = str(runs / "eagle-kernels")
 
 
 @pytest.fixture

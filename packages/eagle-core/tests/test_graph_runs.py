@@ -288,6 +288,7 @@ def interrupted(call: Callable[[], object]) -> float:
     return took
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("kind", ["native", "opaque", "loop", "large"])
 def test_ctrl_c(kind: str) -> None:
     x = np.zeros(2_000_000 if kind == "large" else 64)
@@ -303,6 +304,7 @@ def test_ctrl_c(kind: str) -> None:
     assert g.launch() is g
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("n", [8, 100_000])
 def test_ctrl_c_in_a_loop_without_end(n: int) -> None:
     """A single replay, none of it Python."""

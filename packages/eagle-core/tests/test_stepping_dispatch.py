@@ -158,6 +158,7 @@ def test_one_of_two_groups_is_split(group: str) -> None:
     assert result.report.dispatch[group][0] == "segmented"
 
 
+@pytest.mark.alone
 @pytest.mark.want("9g")
 def test_the_decision_is_a_rule() -> None:
     """The same from call to call, and it does not cost more than half of what the better policy costs."""

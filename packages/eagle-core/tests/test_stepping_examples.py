@@ -424,6 +424,7 @@ def test_after_the_end() -> None:
     assert report.steps == 1 and planes["hits"].tolist() == (before["hits"] + 1).tolist()
 
 
+@pytest.mark.alone
 @pytest.mark.want("18")
 def test_a_sample_major_plane_is_converted_once_a_run() -> None:
     """Its run costs what another one costs, and its answer is in the caller's array."""

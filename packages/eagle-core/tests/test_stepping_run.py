@@ -59,6 +59,7 @@ def assert_at_step_boundaries(start: Planes, planes: Planes) -> Array:
 # ---- beside other threads --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 @pytest.mark.want("4a")
 @pytest.mark.parametrize("form", ["RK4 oscillator", "compacting", "RK4 with a Table", "finisher last"])
 def test_another_thread_keeps_its_speed(form: str) -> None:
@@ -302,6 +303,7 @@ sys.exit(4)
 INTERRUPTED = [(form, door) for form in CLOSED for door in ("auto", "band")]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("form", "door"), [*INTERRUPTED, ("integer planes", "simulate"),
                                             ("compacting, integers", "reorder")])
 def test_ctrl_c(form: str, door: str, tmp_path: Path) -> None:

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans of the forms, built once; and a record of what passed, for the table in docs/forms.md."""
+"""Plans of the forms; and a record of what passed, for the table in docs/forms.md."""
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import json
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from forms import DTYPES, FORMS, Form
 import eagle
 
 DOORS = {"test_run": "run", "test_bind": "bind", "test_call": "call"}
-RECORD = "EAGLE_FORMS_RECORD"  # where the record goes; tools/forms_table.py reads it
+RECORD = "EAGLE_FORMS_RECORD"  # the folder of the record, which tools/forms_table.py reads
 
 _passed: dict[str, set[tuple[str, str]]] = {}
 
@@ -27,29 +25,6 @@ _passed: dict[str, set[tuple[str, str]]] = {}
 @functools.cache
 def plan_of(name: str, dtype: str, partitions: int = 1) -> Any:
     return eagle.deploy(FORMS[name].kernel, scalar_type=dtype, npartitions=partitions)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _build_side_by_side(request: pytest.FixtureRequest) -> None:
-    """Builds what the collected tests ask for, two at a time. A build that fails does so again in its test.
-
-    The first test waits for it: only the bodies of the tests here are timed.
-    """
-    wanted = {(item.callspec.params["name"], item.callspec.params["dtype"]) for item in request.session.items
-              if {"name", "dtype"} <= getattr(getattr(item, "callspec", None), "params", {}).keys()}
-
-    def build(key: tuple[str, str]) -> None:
-        with contextlib.suppress(Exception):
-            plan_of(*key)
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(build, sorted(wanted)))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.timeout(func_only=True))
 
 
 @pytest.fixture(params=FORMS, ids=lambda name: name.replace(" ", "_"))
@@ -99,7 +74,9 @@ def pytest_sessionfinish() -> None:
         rows = [{"form": name, "kernel": bodies[form.kernel.name.removesuffix("_x4")],
                  "doors": sorted(_passed.get(name, ())), "partitions": 1 if form.one_cut else 7,
                  "against": form.against} for name, form in FORMS.items()]
-        Path(os.environ[RECORD]).write_text(json.dumps(rows))
+        folder = Path(os.environ[RECORD])
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{os.environ.get('PYTEST_XDIST_WORKER', 'main')}.json").write_text(json.dumps(rows))
 
 
 def shown() -> dict[str, str]:

@@ -275,6 +275,9 @@ class Five:
     def __index__(self) -> int:
         return 5
 
+    def __repr__(self) -> str:  # in the name of a test, which is the same in each process
+        return "Five()"
+
 
 @pytest.mark.parametrize(("given_planes", "rows"), [
     ({"x": np.ones(40), "b": np.ones((1, 1))}, 5), ({"x": np.ones(40), "b": np.ones(8)}, 5),
