@@ -74,7 +74,7 @@ struct ProgramObject {
     PyObject* checks;
     Recording* recording;
     std::vector<Place>* places;
-    std::vector<Watched>* watched;  // what other libraries have; some are of Bounds, which `steps` holds
+    std::vector<Watched>* watched;   // what other libraries have; some are of Bounds, which `steps` holds
     std::vector<PyObject*>* owners;  // of the memory of the places that own code might resize; borrowed
     Cost cost;
 };

@@ -134,7 +134,8 @@ def test_nesting_has_an_end() -> None:
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(10**6)  # which has Python's own check out of the way
     try:
-        for call in (lambda: Graph().add_node(nested(20_000)), lambda: Graph().add_group([listed(20_000), opaque(nothing)]),
+        for call in (lambda: Graph().add_node(nested(20_000)),
+                     lambda: Graph().add_group([listed(20_000), opaque(nothing)]),
                      lambda: Graph().add_group([endless, opaque(nothing)])):
             with pytest.raises(ValueError, match="more than 100 lists or conditionals within each other"):
                 call()
@@ -166,7 +167,8 @@ def test_nothing_is_added_while_a_graph_is_built(fresh_kinds: None) -> None:
     errors: list[BaseException] = []
 
     def lower(node: Node, ctx: Any) -> Callable[[], object]:
-        for call in (lambda: g.add(bound), lambda: g.add_node(opaque(nothing)), lambda: g.add_group([opaque(nothing)] * 2)):
+        for call in (lambda: g.add(bound), lambda: g.add_node(opaque(nothing)),
+                     lambda: g.add_group([opaque(nothing)] * 2)):
             with pytest.raises(eagle.Busy) as error:
                 call()
             errors.append(error.value)

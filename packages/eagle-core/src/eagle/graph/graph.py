@@ -7,7 +7,6 @@ import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Self, SupportsIndex
 
 import numpy as np
@@ -24,7 +23,7 @@ from eagle.graph.looks import picture_of
 from eagle.graph.lowering import Step, program_of, refuse_stale, schedule_of, steps_of
 from eagle.graph.places import Place, Touched, places_of, refuse_read_only, touched_by
 from eagle.graph.placing import check_device, kind_for
-from eagle.graph.profile import Profile, profile_of, units
+from eagle.graph.profile import Profile, profile_of, shares_of
 from eagle.graph.rebinding import rebound
 from eagle.graph.recorder import GraphRecorder
 from eagle.graph.switch import Switch
@@ -303,7 +302,7 @@ class Graph(_core.Replays):
              profile: Profile | None = None) -> Figure:
         """The graph as a matplotlib figure, drawn into `ax` if there is one; `profile` colours each node by its share
         of the time. Raises ImportError without matplotlib."""
-        shares = None if profile is None else _shares(self._nodes, profile)
+        shares = None if profile is None else shares_of(f"{DOOR}.plot", self._nodes, profile)
         return pictures.plot(self._picture, ax, edge_labels=edge_labels, show_schedule=show_schedule, shares=shares)
 
     def to_mermaid(self) -> str:
@@ -567,20 +566,6 @@ def _stages(nodes: Sequence[Node], fusion: Fusion) -> Iterable[Stage]:
             fused = tuple(tuple(part.label for part in inner) for inner in fusion.within(node))
             yield Stage(tuple(leaf.label for leaf in leaves([node])), schedule_of(node), tile if len(run) > 1 else -1,
                         fused)
-
-
-def _shares(nodes: Sequence[Node], profile: Profile) -> dict[int, float]:
-    """The share of each node that is drawn: of a conditional that of all it holds."""
-    door, given = f"{DOOR}.plot", profile
-    if not isinstance(given, Profile):
-        raise TypeError(refusal(door, "profile", f"{shown(given)}, a {type(given).__name__}", "a Profile",
-                                "pass what profile() returned"))
-    counts = [len(list(units([leaf], Fusion(True)))) for leaf in leaves(nodes)]
-    if sum(counts) != len(profile.nodes):
-        raise ValueError(refusal(door, "profile", f"one of {len(profile.nodes)} nodes", f"one of {sum(counts)}",
-                                 "pass what profile() of this graph returned"))
-    timed = iter(profile.nodes)
-    return {i: sum(timing.share for timing in islice(timed, count)) for i, count in enumerate(counts)}
 
 
 def _flag(door: str, argument: str, value: object) -> bool:

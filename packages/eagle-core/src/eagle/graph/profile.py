@@ -6,15 +6,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from eagle.errors import refusal, shown
 from eagle.graph.fusion import Fusion
-from eagle.graph.tree import BRANCHES, CONDITIONALS, LAUNCH, WAIT, arms_of
+from eagle.graph.tree import BRANCHES, CONDITIONALS, LAUNCH, WAIT, arms_of, leaves
 from eagle.nodes import Node
 
-__all__ = ["Profile", "Timing", "profile_of", "units"]
+__all__ = ["Profile", "Timing", "profile_of", "shares_of", "units"]
 
 
 @dataclass(frozen=True)
@@ -92,3 +94,17 @@ def profile_of(nodes: Sequence[Node], fusion: Fusion, replays: Sequence[Sequence
     stages = tuple(timing(node.label, stage, sum(one.seconds for one in timed if one.stage == stage))
                    for stage, node in enumerate(nodes))
     return Profile(timed, stages, whole, len(replays))
+
+
+def shares_of(door: str, nodes: Sequence[Node], profile: Any) -> dict[int, float]:
+    """The share of each node that is drawn: of a conditional that of all it holds. Raises TypeError for what is no
+    profile, ValueError for that of another graph."""
+    if not isinstance(profile, Profile):
+        raise TypeError(refusal(door, "profile", f"{shown(profile)}, a {type(profile).__name__}", "a Profile",
+                                "pass what profile() returned"))
+    counts = [len(list(units([leaf], Fusion(True)))) for leaf in leaves(nodes)]
+    if sum(counts) != len(profile.nodes):
+        raise ValueError(refusal(door, "profile", f"one of {len(profile.nodes)} nodes", f"one of {sum(counts)}",
+                                 "pass what profile() of this graph returned"))
+    timed = iter(profile.nodes)
+    return {i: sum(timing.share for timing in islice(timed, count)) for i, count in enumerate(counts)}
