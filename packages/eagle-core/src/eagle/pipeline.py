@@ -15,9 +15,9 @@ from eagle._core import Backend, Stream, Turns
 from eagle.backends.props import device_ordinal
 from eagle.errors import BackendUnavailable, NonToggleableMemberError, UnknownMemberError, refusal, shown
 from eagle.graph import Graph, Node
+from eagle.graph.device import check_device, kind_for
 from eagle.graph.graph import recorded
 from eagle.graph.places import touched_by
-from eagle.graph.placing import check_device, kind_for
 from eagle.graph.switch import can_switch, distinct
 from eagle.graph.tree import arms_of, as_node, group, leaves
 from eagle.nodes import record_with

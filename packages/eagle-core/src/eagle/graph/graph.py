@@ -15,6 +15,7 @@ from eagle import _core, backends, counters
 from eagle.errors import BackendUnavailable, BufferRefused, busy, refusal, shown
 from eagle.graph import pictures
 from eagle.graph.builder import decorated
+from eagle.graph.device import check_device, kind_for
 from eagle.graph.dispatch import dispatched
 from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.forks import Parallel
@@ -22,7 +23,6 @@ from eagle.graph.fusion import Fusion
 from eagle.graph.looks import picture_of
 from eagle.graph.lowering import Step, program_of, refuse_stale, schedule_of, steps_of
 from eagle.graph.places import Place, Touched, places_of, refuse_read_only, touched_by
-from eagle.graph.placing import check_device, kind_for
 from eagle.graph.profile import Profile, profile_of, shares_of
 from eagle.graph.rebinding import rebound
 from eagle.graph.recorder import GraphRecorder
