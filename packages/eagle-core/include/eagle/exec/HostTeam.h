@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "eagle/exec/ForEach.h"
 #include "eagle/exec/Partition.h"
 #include "eagle/exec/Processor.h"
 #include "eagle/exec/Team.h"
@@ -48,8 +49,7 @@ private:
     std::uint64_t pieces_, rowsEach_, longer_;  ///< the first `longer_` pieces have one row more
 };
 
-/// A range shared by a team: body(begin, count) for each piece of it. Every participant has a run of neighbouring
-/// pieces, so that the next job finds them in the same caches, and helps the others when its own run is done.
+/// A range shared by a team: body(begin, count) for each piece of it.
 template <class Body>
 class HostJob {
 public:
@@ -57,7 +57,6 @@ public:
         : team_(team),
           body_(body),
           cut_(base, count, grain, kPiecesEach * team.participants()),
-          runs_(std::min<std::int64_t>(team.participants(), cut_.pieces())),
           big_(count >= kBigCount) {}
 
     void run() {
@@ -65,9 +64,8 @@ public:
             call(0);
             return;
         }
-        for (std::int64_t i = 0; i < runs_; ++i) {
-            team_.counters()[i].value.store(runBegin(i), std::memory_order_relaxed);
-        }
+        const Runs runs(team_, cut_.pieces());
+        runs_ = &runs;
         team_.run([](void* job, int self) noexcept { static_cast<HostJob*>(job)->work(self); }, this);
         if (error_) std::rethrow_exception(error_);
     }
@@ -77,8 +75,6 @@ private:
     static constexpr std::int64_t kBigCount = std::int64_t{1}
                                               << 18;  ///< worth waking sleepers for, whatever the kernel
 
-    std::int64_t runBegin(std::int64_t run) const { return cut_.pieces() * run / runs_; }
-
     void call(std::int64_t piece) const {
         const std::int64_t begin = cut_.begin(piece);
         body_(begin, cut_.begin(piece + 1) - begin);
@@ -87,30 +83,20 @@ private:
     void work(int self) noexcept {
         try {
             if (self == 0 && big_) team_.wake();
-            takeAll(self);
+            runs_->take(self, [this](std::int64_t piece) {
+                if (!failed_.load(std::memory_order_relaxed)) call(piece);
+                return !failed_.load(std::memory_order_relaxed);
+            });
         } catch (...) {
             if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
-        }
-    }
-
-    void takeAll(int self) {
-        for (std::int64_t help = 0; help < runs_; ++help) {
-            const std::int64_t run = (self + help) % runs_, end = runBegin(run + 1);
-            std::atomic<std::int64_t>& next = team_.counters()[run].value;
-            while (next.load(std::memory_order_relaxed) < end && !failed_.load(std::memory_order_relaxed)) {
-                const std::int64_t piece = next.fetch_add(1, std::memory_order_relaxed);
-                if (piece >= end) break;
-                call(piece);
-                if (self == 0) team_.wakeIfLong();
-            }
         }
     }
 
     Team& team_;
     const Body& body_;
     const Cut cut_;
-    const std::int64_t runs_;
     const bool big_;
+    const Runs* runs_ = nullptr;
     std::atomic<bool> failed_{false};
     std::exception_ptr error_;  ///< of the first that failed
 };

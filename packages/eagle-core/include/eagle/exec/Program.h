@@ -234,7 +234,7 @@ private:
 
     void add(const std::unique_ptr<Fork>& fork) {
         std::unordered_map<std::uint64_t, std::vector<Branches::Range>> ranges;
-        const std::uint32_t op = emit(Code::Fork, branches_.size());
+        const std::uint32_t op = emit(Code::Fork);
         shape_.push_back(static_cast<std::uint64_t>(Code::Fork));
         const auto& entries = fork->sequence.entries;
         for (std::size_t i = 0; i < entries.size();) {
