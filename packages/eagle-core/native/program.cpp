@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 PyTypeObject* ProgramType = nullptr;
-PyObject *str_launch, *str_moved, *str_checked, *str_busy;
+PyObject *str_careful, *str_launch, *str_moved, *str_checked, *str_busy;
 
 /// An array of numpy that some step touches, and where it was when that was recorded.
 struct Place {
@@ -29,7 +29,8 @@ struct Place {
     bool writes;
 
     bool moved() const {
-        return PyArray_DATA(array) != data || PyArray_SIZE(array) != size || (writes && !PyArray_ISWRITEABLE(array));
+        const npy_intp now = PyArray_NDIM(array) == 1 ? PyArray_DIM(array, 0) : PyArray_SIZE(array);  // a call of numpy
+        return PyArray_DATA(array) != data || now != size || (writes && !PyArray_ISWRITEABLE(array));
     }
 };
 
@@ -50,20 +51,30 @@ struct Cost {
     int64_t stride() const { return static_cast<int64_t>(std::clamp(kClock / std::max(ns, 1.0), 1.0, kStride)); }
 };
 
-/// While it lives numpy resizes none of these arrays, as it does where somebody refers to one weakly.
+/// While it lives numpy resizes none of the arrays of a tuple: it does not where somebody refers to one weakly. False
+/// where that failed, with an exception.
 class Unresized {
 public:
-    explicit Unresized(const std::vector<PyObject*>& arrays) {
-        references_.reserve(arrays.size());
-        for (PyObject* array : arrays) references_.push_back(PyWeakref_NewRef(array, nullptr));
-        PyErr_Clear();
+    explicit Unresized(PyObject* arrays) {
+        if (!arrays) return;
+        references_.reserve(static_cast<std::size_t>(PyTuple_GET_SIZE(arrays)));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arrays); ++i) {
+            PyObject* reference = PyWeakref_NewRef(PyTuple_GET_ITEM(arrays, i), nullptr);
+            if (!reference) {
+                complete_ = false;
+                return;
+            }
+            references_.push_back(reference);
+        }
     }
     ~Unresized() {
-        for (PyObject* reference : references_) Py_XDECREF(reference);
+        for (PyObject* reference : references_) Py_DECREF(reference);
     }
     Unresized(const Unresized&) = delete;
+    explicit operator bool() const { return complete_; }
 
 private:
+    bool complete_ = true;
     std::vector<PyObject*> references_;
 };
 
@@ -74,8 +85,8 @@ struct ProgramObject {
     PyObject* checks;
     Recording* recording;
     std::vector<Place>* places;
-    std::vector<Watched>* watched;   // what other libraries have; some are of Bounds, which `steps` holds
-    std::vector<PyObject*>* owners;  // of the memory of the places that own code might resize; borrowed
+    std::vector<Watched>* watched;  // what other libraries have; some are of Bounds, which `steps` holds
+    PyObject* owners;               // of the memory of the places: arrays that code which runs meanwhile might resize
     Cost cost;
 };
 
@@ -103,8 +114,8 @@ bool read_arrays(ProgramObject* self) {
     return true;
 }
 
-/// The arrays that own the memory of places.
-std::vector<PyObject*> owners_of(const std::vector<Place>& places) {
+/// The arrays that own the memory of places, as a tuple; null with an exception.
+PyObject* owners_of(const std::vector<Place>& places) {
     std::vector<PyObject*> owners;
     for (const Place& place : places) {
         auto* owner = reinterpret_cast<PyObject*>(place.array);
@@ -116,7 +127,10 @@ std::vector<PyObject*> owners_of(const std::vector<Place>& places) {
     }
     std::sort(owners.begin(), owners.end());
     owners.erase(std::unique(owners.begin(), owners.end()), owners.end());
-    return owners;
+    PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(owners.size()));
+    for (std::size_t i = 0; made && i < owners.size(); ++i)
+        PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), Py_NewRef(owners[i]));
+    return made;
 }
 
 /// Program(backend, device, steps, arrays, checks, attribute, stream): recorded at once. `arrays` are pairs of an array
@@ -147,9 +161,8 @@ PyObject* program_new(PyTypeObject* type, PyObject* args, PyObject*) {
             self->recording = new Recording(seam->shared_from_this(), device, steps, attribute, stream);
             for (const BoundObject* bound : self->recording->bounds())
                 for (const Watched& plane : *bound->watched) self->watched->push_back(plane);
-            self->owners = new std::vector<PyObject*>;
-            if (self->recording->has_own_code()) *self->owners = owners_of(*self->places);
-            return object;
+            self->owners = owners_of(*self->places);
+            return self->owners ? object : nullptr;
         } catch (const PythonError&) {
             return nullptr;
         } catch (const Error& error) {
@@ -167,6 +180,7 @@ int program_traverse(PyObject* object, visitproc visit, void* arg) {
     Py_VISIT(self->steps);
     Py_VISIT(self->arrays);
     Py_VISIT(self->checks);
+    Py_VISIT(self->owners);
     return 0;
 }
 
@@ -177,10 +191,10 @@ void program_dealloc(PyObject* object) {
     delete self->recording;
     delete self->places;
     delete self->watched;
-    delete self->owners;
     Py_XDECREF(self->steps);
     Py_XDECREF(self->arrays);
     Py_XDECREF(self->checks);
+    Py_XDECREF(self->owners);
     type->tp_free(object);
     Py_DECREF(type);
 }
@@ -224,7 +238,8 @@ bool replay(ProgramObject* self, int64_t n) {
         for (; n > 0 && status == EAGLE_OK; --n) status = recording.replay();
         return status == EAGLE_OK || failed(self, status);
     }
-    const Unresized unresized(*self->owners);
+    const Unresized unresized(recording.has_calls() ? self->owners : nullptr);
+    if (!unresized) return false;
     while (n > 0) {
         eagle_status status = EAGLE_OK;
         {
@@ -243,7 +258,8 @@ bool replay(ProgramObject* self, int64_t n) {
             }
         }
         if (status != EAGLE_OK) return failed(self, status);
-        if (PyErr_CheckSignals() < 0) return false;
+        const Unresized meanwhile(n > 0 ? self->owners : nullptr);
+        if (!meanwhile || PyErr_CheckSignals() < 0) return false;
     }
     return true;
 }
@@ -257,15 +273,21 @@ PyObject* program_timed(PyObject* object, PyObject*) {
         if (const int moved = has_moved(self)) return moved < 0 ? nullptr : Py_NewRef(Py_None);
         std::vector<double> seconds;
         eagle_status status;
-        const Unresized unresized(*self->owners);
+        const Unresized unresized(self->owners);
+        if (!unresized) return nullptr;
         {
             const Released released;
             status = self->recording->timed(seconds);
         }
         if (status != EAGLE_OK) return failed(self, status), nullptr;
         PyObject* result = PyTuple_New(static_cast<Py_ssize_t>(seconds.size()));
-        for (std::size_t i = 0; result && i < seconds.size(); ++i)
-            PyTuple_SET_ITEM(result, static_cast<Py_ssize_t>(i), PyFloat_FromDouble(seconds[i]));
+        for (std::size_t i = 0; result && i < seconds.size(); ++i) {
+            PyObject* each = PyFloat_FromDouble(seconds[i]);
+            if (!each)
+                Py_CLEAR(result);
+            else
+                PyTuple_SET_ITEM(result, static_cast<Py_ssize_t>(i), each);
+        }
         return result;
     });
 }
@@ -276,7 +298,12 @@ PyObject* program_enable(PyObject* object, PyObject* args) {
     int on;
     if (!PyArg_ParseTuple(args, "Lp:enable", &unit, &on)) return nullptr;
     return guarded([&]() -> PyObject* {
-        if (reinterpret_cast<ProgramObject*>(object)->recording->enable(unit, on != 0)) Py_RETURN_NONE;
+        try {
+            if (reinterpret_cast<ProgramObject*>(object)->recording->enable(unit, on != 0)) Py_RETURN_NONE;
+        } catch (const Error& error) {
+            raise(error);
+            return nullptr;
+        }
         return PyErr_Format(PyExc_IndexError, "_core.Program.enable: found %lld, wanted a step", unit);
     });
 }
@@ -303,11 +330,11 @@ private:
     const bool taken_;
 };
 
-/// `ahead`, where there is one, is called first.
-PyObject* launched(ReplaysObject* self, int64_t n, PyObject* ahead = nullptr) {
+/// `ahead`, where there is one, is called first. `method` is the one that messages name.
+PyObject* launched(ReplaysObject* self, int64_t n, PyObject* method, PyObject* ahead = nullptr) {
     auto* object = reinterpret_cast<PyObject*>(self);
     const Use use(self->busy);
-    if (!use) return PyObject_CallMethodNoArgs(object, str_busy);
+    if (!use) return PyObject_CallMethodOneArg(object, str_busy, method);
     if (ahead) {
         PyObject* done = PyObject_CallNoArgs(ahead);
         Py_XDECREF(done);
@@ -318,10 +345,11 @@ PyObject* launched(ReplaysObject* self, int64_t n, PyObject* ahead = nullptr) {
     if (!is_fit(program)) return nullptr;
     const int moved = has_moved(program);
     if (moved < 0) return nullptr;
-    if (moved || checking()) [[unlikely]] {
+    if (moved) [[unlikely]]
+        return PyObject_CallMethodOneArg(object, str_moved, method);
+    if (checking()) [[unlikely]] {
         PyObject* count = PyLong_FromLongLong(n);
-        PyObject* done =
-            count ? PyObject_CallMethodOneArg(object, checking() ? str_checked : str_moved, count) : nullptr;
+        PyObject* done = count ? PyObject_CallMethodOneArg(object, str_checked, count) : nullptr;
         Py_XDECREF(count);
         if (!done) return nullptr;
         Py_DECREF(done);
@@ -338,8 +366,8 @@ PyObject* replays_launch(PyObject* object, PyObject* const* args, Py_ssize_t giv
         if (n == -1 && PyErr_Occurred()) PyErr_Clear();
     }
     if (!self->program || names || given > 1 || (given == 1 && !PyLong_CheckExact(args[0])) || n < 0)
-        return guarded([&] { return careful(object, str_launch, args, given, names); });
-    return guarded([&] { return launched(self, n); });
+        return guarded([&] { return careful(object, str_careful, args, given, names); });
+    return guarded([&] { return launched(self, n, str_launch); });
 }
 
 /// Whether there is something to launch; else an exception is set.
@@ -349,13 +377,14 @@ bool has_program(PyObject* object) {
     return false;
 }
 
-/// _after(ahead, n): launch(n) behind a call of `ahead`, both in one turn.
+/// _after(ahead, n, method): launch(n) behind a call of `ahead`, unless it is None, both in one turn.
 PyObject* replays_after(PyObject* object, PyObject* args) {
-    PyObject* ahead;
+    PyObject *ahead, *method;
     long long n;
-    if (!PyArg_ParseTuple(args, "OL:_after", &ahead, &n)) return nullptr;
+    if (!PyArg_ParseTuple(args, "OLU:_after", &ahead, &n, &method)) return nullptr;
     if (!has_program(object)) return nullptr;
-    return guarded([&] { return launched(reinterpret_cast<ReplaysObject*>(object), n, ahead); });
+    if (ahead == Py_None) ahead = nullptr;
+    return guarded([&] { return launched(reinterpret_cast<ReplaysObject*>(object), n, method, ahead); });
 }
 
 /// _has_moved(): whether some plane is no longer what was recorded.
@@ -459,11 +488,12 @@ PyType_Spec replays_spec = {"eagle._core.Replays", sizeof(ReplaysObject), 0,
 }  // namespace
 
 bool add_programs(PyObject* module) {
-    str_launch = PyUnicode_InternFromString("_launch");
+    str_careful = PyUnicode_InternFromString("_launch");
+    str_launch = PyUnicode_InternFromString("launch");
     str_moved = PyUnicode_InternFromString("_moved");
     str_checked = PyUnicode_InternFromString("_checked");
     str_busy = PyUnicode_InternFromString("_busy");
-    return str_launch && str_moved && str_checked && str_busy &&
+    return str_careful && str_launch && str_moved && str_checked && str_busy &&
            add_type(module, program_spec, "Program", nullptr, &ProgramType) &&
            add_type(module, replays_spec, "Replays");
 }

@@ -288,15 +288,18 @@ void Recording::record(const Steps& steps, uint64_t stream) {
                     record(run, step.callback, stream);
                 });
                 break;
-            case Step::Kind::Copy:
-                if (is_due(static_cast<int64_t>(step.bytes / sizeof(double)), kUnseen)) record_look(stream);
+            case Step::Kind::Copy:  // in a fork a look would keep branches from running side by side
+                if (!forks_open_ && is_due(static_cast<int64_t>(step.bytes / sizeof(double)), kUnseen))
+                    record_look(stream);
                 attributed(stream, [&] {
                     seam.call(&Symbols::memcpy, step.dst, step.src, step.bytes, step.direction, stream);
                 });
                 break;
             case Step::Kind::Fork:
                 seam.call(&Symbols::fork_fork, step.fork);
+                ++forks_open_;
                 for (std::size_t i = 0; i < step.arms.size(); ++i) record(step.arms[i], step.streams[i]);
+                --forks_open_;
                 seam.call(&Symbols::fork_join, step.fork);
                 break;
             case Step::Kind::Conditional: {
@@ -327,7 +330,6 @@ void Recording::record(const BoundObject* bound, uint64_t stream) {
 void Recording::record(eagle_void_callback function, void* argument, uint64_t stream) {
     const auto unit = static_cast<int64_t>(units_.size());
     HostCall* call = calls_.emplace_back(new HostCall{function, argument, this, unit}).get();
-    if (!units_.empty()) units_.back().calls.push_back(call);
     const auto run = [](void* call) -> int32_t {
         auto* self = static_cast<HostCall*>(call);
         if (!self->on) return 0;
@@ -365,8 +367,9 @@ template <class Work>
 void Recording::attributed(uint64_t stream, Work work) {
     if (!attribute_) return work();
     units_.emplace_back();
-    const std::size_t before = nodes_of(stream).size();
+    const std::size_t before = nodes_of(stream).size(), called = calls_.size();
     work();
+    for (std::size_t i = called; i < calls_.size(); ++i) units_.back().calls.push_back(calls_[i].get());
     const std::vector<uint64_t> nodes = nodes_of(stream);
     units_.back().nodes.assign(nodes.begin() + static_cast<std::ptrdiff_t>(before), nodes.end());
 }

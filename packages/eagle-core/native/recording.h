@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bound.h"
+#include "eagle/exec/HostSchedule.h"
 #include "loader.h"
 
 namespace eagle::core {
@@ -76,19 +77,19 @@ public:
     ~Recording();
     Recording(const Recording&) = delete;
 
-    /// One replay. With the GIL where `has_calls()`, else without. false: an exception is set, or will be by raise().
+    /// One replay. Without the GIL where `has_calls()`, elsewise either way. false: an exception is set, or will be by
+    /// raise().
     eagle_status replay() const;
     /// What a failed replay() raises. GIL held.
     void raise(eagle_status status);
     /// Whether a replay may ask for the GIL.
     bool has_calls() const { return !callbacks_.empty() || has_looks_; }
-    /// Whether code of the user's runs within a replay.
-    bool has_own_code() const { return !callbacks_.empty(); }
     const std::vector<BoundObject*>& bounds() const { return bounds_; }
     int32_t run(Callback& callback);
     /// Switch a unit, as timed() counts them, for the replays to come. false: there is no such unit.
     bool enable(int64_t unit, bool on);
-    /// How many units the last replay began, to be asked once: the one that ended it is the last of them. 0: none.
+    /// How many units the last replay began, to be asked once: the last of them is the one that ended
+    /// it, or that came before the look which did. 0: none.
     int64_t reached() { return std::exchange(reached_, 0); }
     /// One replay: the seconds that each step took, those of forks and conditionals in their place, a step for each
     /// kernel. Empty where the backend cannot tell.
@@ -133,10 +134,11 @@ private:
     std::vector<Unit> units_;  // what each step recorded
     mutable int64_t reached_ = 0;
     bool has_looks_ = false;
-    static constexpr int64_t kSmall = 4096;                       // launches of fewer samples take no time
-    static constexpr int64_t kUnseen = int64_t{1} << 17;          // samples of launches without a look at signals
+    static constexpr int64_t kSmall = exec::BRANCH_TASKS_MAX_SAMPLES;  // launches of fewer take no time
+    static constexpr int64_t kUnseen = int64_t{1} << 17;               // samples of launches without a look at signals
     static constexpr int64_t kUnseenTogether = int64_t{1} << 25;  // the same, where a look ends what runs tile by tile
     int64_t unseen_ = 0;
+    int forks_open_ = 0;
     static constexpr std::chrono::milliseconds kLook{20};  // between two looks at signals
     static constexpr uint32_t kStride = 16;                // the most looks between two at the clock
     std::chrono::steady_clock::time_point looked_{}, clocked_{};

@@ -3,9 +3,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import eagle
 from eagle import opaque
@@ -50,3 +56,20 @@ def refused(raised: type[Exception], *facts: str) -> Any:
             return True
 
     return Expected()
+
+
+def interrupted(call: Callable[[], object]) -> float:
+    """The seconds from a Ctrl-C to the end of a call that it ends."""
+    sent: list[float] = []
+
+    def interrupt() -> None:
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(0.2, interrupt)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        call()
+    took = time.perf_counter() - sent[0]
+    timer.join()
+    return took

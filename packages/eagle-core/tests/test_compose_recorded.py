@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,7 @@ from numpy.testing import assert_array_equal
 import eagle
 from eagle import GraphComposer, NonToggleableMemberError, SkipGuard, repeat_while, skippable
 from eagle.counters import snapshot
-from eagle.graph import Graph
+from eagle.graph import Graph, Node
 
 MODES = ("enabled", "rebuild", "conditional")
 recording = pytest.mark.parametrize("mode", MODES)
@@ -392,3 +393,25 @@ def test_what_replays_itself_is_called(mode: str) -> None:
     made = composer(mode, [inner.launch, Graph().add(bind(ks.halve, x=x)).build()])
     made.launch()
     assert_array_equal(x, ramp() * 0.25)
+
+
+def test_a_node_that_stands_in_two_members() -> None:
+    x = np.zeros(2)
+    one = add_one(x)
+    made = composer("enabled", [one, Node("sequence", (one, one))], 1, 0).launch()
+    assert x.tolist() == [1.0] * 2
+    made.set_routing([0, 1]).launch()
+    assert x.tolist() == [3.0] * 2
+
+
+@recording
+def test_what_ran_of_a_checked_launch_that_fails(mode: str) -> None:
+    def fails() -> None:
+        raise OverflowError
+
+    x = np.zeros(2)
+    made = composer(mode, [add_one(x), fails, add_one(x)])
+    for checked in (True, False):
+        with eagle.exec.checking() if checked else contextlib.nullcontext(), pytest.raises(OverflowError):
+            made.launch()
+    assert made.fired_history() == [frozenset({0, 1})] * 2 and x.tolist() == [2.0] * 2

@@ -219,13 +219,16 @@ def test_a_block_that_fails_adds_nothing() -> None:
     @eagle.Graph.builder
     def fails(g: eagle.Graph, x):
         shrink(x)
+        g.add_node(step)
         with g.parallel() as p, p.branch():
             shrink(x)
             raise ZeroDivisionError
 
     x = np.array([8.0, 3.0])
+    step = eagle.skippable(eagle.opaque(x.sum), eagle.SkipGuard.nonzero(np.ones(1, np.uint32)))
     g = eagle.Graph()
     block(g, x)
     with pytest.raises(ZeroDivisionError):
         fails(g, x)
     assert g.node_labels() == ["shrink"] and g.build().launch() is g
+    assert eagle.Graph().add_node(step).num_nodes() == 1  # nobody else's

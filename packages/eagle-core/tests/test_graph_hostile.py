@@ -7,7 +7,6 @@ import collections
 import copy
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import textwrap
@@ -20,7 +19,7 @@ import builder_kernels as bs
 import graph_kernels as ks
 import numpy as np
 import pytest
-from graph_forms import Array, add_one, bind, nothing, u32
+from graph_forms import Array, add_one, bind, interrupted, nothing, u32
 
 import eagle
 from eagle import SkipGuard, opaque, repeat_while, skippable
@@ -284,22 +283,7 @@ def test_own_code_forks(team: Callable[[int], None]) -> None:
 # ---- Ctrl-C, the end of the interpreter ------------------------------------------------------------------------------
 
 
-def interrupted(call: Callable[[], object]) -> float:
-    sent: list[float] = []
-
-    def interrupt() -> None:
-        sent.append(time.perf_counter())
-        os.kill(os.getpid(), signal.SIGINT)
-
-    timer = threading.Timer(0.3, interrupt)
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        call()
-    took = time.perf_counter() - sent[0]
-    timer.join()
-    return took
-
-
+@pytest.mark.alone
 @pytest.mark.parametrize("loop", [False, True])
 def test_ctrl_c_where_replays_become_slow(loop: bool) -> None:
     """Those that were brief may have been many at a time."""
@@ -338,6 +322,7 @@ def long_copies() -> Graph:
 LONG = {"chain": lambda: long_chain(False), "tiles": lambda: long_chain(True), "fork": long_fork, "copies": long_copies}
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("kind", LONG)
 def test_ctrl_c_within_one_long_replay(kind: str) -> None:
     assert interrupted(LONG[kind]().build().launch) < 2.0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import graph_kernels as ks
@@ -32,6 +33,10 @@ def built_over(kind: str, x: Array) -> Graph:
     return g.build()
 
 
+def doors(g: Graph) -> list[tuple[str, Callable[[], object]]]:
+    return [("launch", g.launch), ("enqueue", g.enqueue), ("launch", g), ("launch", lambda: g.launch(3))]
+
+
 @pytest.mark.parametrize("kind", ["launch", "opaque", "body", "group"])
 @pytest.mark.parametrize("size", [1000, 1, 0])
 def test_planes_that_were_resized(kind: str, size: int) -> None:
@@ -39,8 +44,8 @@ def test_planes_that_were_resized(kind: str, size: int) -> None:
     g = built_over(kind, x)
     g.launch()
     x.resize(size, refcheck=False)
-    for call in (g.launch, g.enqueue, g, lambda: g.launch(3)):
-        with refused(BufferRefused, "eagle.Graph.launch", "'x'", "victim"):
+    for method, call in doors(g):
+        with refused(BufferRefused, f"eagle.Graph.{method}: ", "'x'", "victim"):
             call()
     assert x.tolist() == x.tolist()
 
@@ -84,8 +89,8 @@ def test_planes_of_other_libraries_that_moved(role: str, change: str) -> None:
         del x.array
     else:
         x.array = memory.copy() if change == "moved" else memory[:1]
-    for call in (g.launch, g.enqueue, g, lambda: g.launch(3)):
-        with refused(BufferRefused, "eagle.copy: src" if role == "copied" else "eagle.Graph.launch: node 'victim'"):
+    for method, call in doors(g):
+        with refused(BufferRefused, "eagle.copy: src" if role == "copied" else f"eagle.Graph.{method}: node 'victim'"):
             call()
     with refused(BufferRefused, "eagle.Graph.profile: node 'victim'"):
         g.profile(2)

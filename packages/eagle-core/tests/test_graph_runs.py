@@ -7,7 +7,6 @@ import gc
 import os
 import signal
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,7 @@ import graph_kernels as ks
 import numpy as np
 import pytest
 import stepping_kernels
-from graph_forms import add_one, bind, nothing, ramp, touching, u32
+from graph_forms import add_one, bind, interrupted, nothing, ramp, touching, u32
 from numpy.testing import assert_array_equal
 
 import eagle
@@ -269,23 +268,6 @@ def test_distinct_graphs_in_threads() -> None:
         thread.join()
     for i, x in enumerate(planes):
         assert x.tolist() == [200.0 * (i + 1)] * 5000
-
-
-def interrupted(call: Callable[[], object]) -> float:
-    """The seconds from a Ctrl-C to the end of a call that it ends."""
-    sent: list[float] = []
-
-    def interrupt() -> None:
-        sent.append(time.perf_counter())
-        os.kill(os.getpid(), signal.SIGINT)
-
-    timer = threading.Timer(0.2, interrupt)
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        call()
-    took = time.perf_counter() - sent[0]
-    timer.join()
-    return took
 
 
 @pytest.mark.alone

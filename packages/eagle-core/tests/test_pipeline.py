@@ -7,6 +7,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import graph_kernels as ks
@@ -214,6 +215,14 @@ def test_a_checked_launch_runs_what_is_on() -> None:
     assert (x.tolist(), y.tolist()) == ([0.0] * 2, [2.0] * 2)
 
 
+def test_a_backend_that_does_not_tell_what_it_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = GraphPipeline().add(add_one(np.zeros(2))).build()
+    monkeypatch.setattr(made.graph, "_seam", SimpleNamespace(kind="mute", has=lambda name: False))
+    with pytest.raises(eagle.BackendUnavailable, match=r"^GraphPipeline\.set_member_enabled: backend: found 'mute', "
+                                                       r"which does not tell .*, wanted one that provides the group"):
+        made.set_member_enabled(0, False)
+
+
 def test_within_a_builder_nothing_of_it_is_recorded() -> None:
     x, y = ramp(), ramp()
 
@@ -263,7 +272,7 @@ def test_what_runs_ahead() -> None:
 def test_planes_that_move() -> None:
     x = np.zeros(4)
     made = GraphPipeline().add(add_one(x), name="one").build().launch()
-    with pytest.raises(eagle.BufferRefused, match=r"^GraphPipeline\.launch: node 'one', plane 'x': found an array of "
+    with pytest.raises(eagle.BufferRefused, match=r"^GraphPipeline\.enqueue: node 'one', plane 'x': found an array of "
                                                   r"shape \(4096,\) at another .*, wanted the array of shape \(4,\)"):
         made.enqueue(pre_launch=lambda: x.resize(4096, refcheck=False))
     assert not x[4:].any() and x[0] == 1
@@ -284,8 +293,9 @@ def test_one_call_at_a_time() -> None:
     made = GraphPipeline()
 
     def member() -> None:
-        for call in (made.launch, made.enqueue, lambda: made.set_member_enabled(0, False)):
-            with pytest.raises(eagle.Busy, match=r"^GraphPipeline\.\w+: this GraphPipeline: found another call"):
+        for method, call in {"launch": made.launch, "enqueue": made.enqueue,
+                             "set_member_enabled": lambda: made.set_member_enabled(0, False)}.items():
+            with pytest.raises(eagle.Busy, match=rf"^GraphPipeline\.{method}: this GraphPipeline: found another call"):
                 call()
         calls.append(1)
         inside.set()

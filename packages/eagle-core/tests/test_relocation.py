@@ -20,6 +20,7 @@ from stepping_forms import MODELS, SINGLE, Model, Planes, bits, copied
 from stepping_oracle import batch
 
 import eagle
+from eagle.plan.deploy import HawkSource
 from eagle.plan.signature import Signature, Use
 from eagle.stepping.relocation import Reach, reach, unaligned
 
@@ -187,7 +188,7 @@ def reach_of(order: Sequence[Node], access: str = "sample_local", **more: Any) -
     one = signature("plain arithmetic")
     kernel = SimpleNamespace(step=None, walk=SimpleNamespace(order=order))
     plugin = SimpleNamespace(**{**vars(one.stages[0].plugin), "exec_access": access, **more,
-                                "_hawk_source": (kernel, "", None)})
+                                "_hawk_source": HawkSource(kernel, "", None)})
     return reach(replace(one, stages=(replace(one.stages[0], plugin=plugin),)))
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, SupportsIndex
@@ -14,8 +13,8 @@ from eagle._core import Turns
 from eagle.backends.props import device_ordinal
 from eagle.errors import BufferRefused, NonToggleableMemberError, refusal, shown
 from eagle.graph import Graph, Node
-from eagle.graph.graph import recorded
-from eagle.graph.switch import can_switch
+from eagle.graph.graph import recorded, switch, times_of
+from eagle.graph.switch import can_switch, distinct
 from eagle.graph.tree import as_node, leaves
 from eagle.interop.buffer import view_for
 from eagle.nodes import SkipGuard, Skippable, record_with
@@ -106,7 +105,7 @@ class GraphComposer:
         ValueError for an object or a name that is registered, a composer that was not built or that records, and a
         kernel that cannot be recorded; RuntimeError once this one was built.
         """
-        door = "GraphComposer.register"
+        door = f"{TITLE}.register"
         with self._turns("register"):
             if self._active is not None:
                 raise RuntimeError(refusal(door, "this composer", "one that was built", "one that was not",
@@ -142,7 +141,7 @@ class GraphComposer:
                                     f"conditional or another callable without arguments, in mode {self._mode!r}",
                                     "pass a function, or use mode='sequenced'"))
         with record_with(None):
-            node = as_node(door, "obj", obj, name, bare=True)
+            node = distinct(as_node(door, "obj", obj, name, bare=True))
         if self._mode == ENABLED and not can_switch(node):
             raise NonToggleableMemberError(refusal(door, "obj", "one that holds a conditional", "one that holds none, "
                                                    f"in mode {ENABLED!r}", f"use mode={CONDITIONAL!r} or {REBUILD!r}"))
@@ -151,10 +150,11 @@ class GraphComposer:
     def build(self) -> GraphComposer:
         """Fix the members and take the routing of `member_flags`. Returns this composer.
 
-        Raises ValueError without members, for flags of another length, for a read-only array that a recorded member
-        writes and another `device` than that of the planes; RuntimeError the second time.
+        Raises ValueError without members, for flags of another length and another `device` than that of the planes,
+        BufferRefused for a read-only array that a recorded member writes, BackendUnavailable in mode "enabled" where
+        nothing that was recorded can be switched, RuntimeError the second time.
         """
-        door = "GraphComposer.build"
+        door = f"{TITLE}.build"
         with self._turns("build"):
             if self._active is not None:
                 raise RuntimeError(refusal(door, "this composer", "one that was built", "one that was not",
@@ -185,7 +185,7 @@ class GraphComposer:
             self._graph = self._recorded(method, everything)
         if self._mode == ENABLED and self._graph is not None:
             for index, node in enumerate(self._nodes):
-                self._graph.switch(method, leaves([node]), index in active)
+                switch(self._graph, method, leaves([node]), index in active)
         self._active = frozenset(everything) if self._mode == CONDITIONAL else active
         self._on = sorted(self._active)
 
@@ -217,12 +217,8 @@ class GraphComposer:
         for an `n` that is no integer, ValueError for a negative one, BufferRefused when a plane of what was recorded
         has moved, changed its size or become read-only, RuntimeError before build(), Busy while another call runs.
         """
-        door = "GraphComposer.launch"
-        if isinstance(n, bool | np.bool_) or not hasattr(type(n), "__index__"):
-            raise TypeError(refusal(door, "n", f"{shown(n)}, a {type(n).__name__}", "an integer", "pass an int"))
-        times = operator.index(n)
-        if times < 0:
-            raise ValueError(refusal(door, "n", str(times), "0 or more", "pass how often each member shall run"))
+        door = f"{TITLE}.launch"
+        times = times_of(door, n)
         with self._turns("launch"):
             active = self._built("launch")
             fired: list[int] = []
@@ -308,7 +304,7 @@ class GraphComposer:
 
     def _built(self, method: str) -> frozenset[int]:
         if self._active is None:
-            raise RuntimeError(refusal(f"GraphComposer.{method}", "this composer", "one that was not built",
+            raise RuntimeError(refusal(f"{TITLE}.{method}", "this composer", "one that was not built",
                                        "one that was", "call build() first"))
         return self._active
 

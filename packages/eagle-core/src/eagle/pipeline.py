@@ -16,7 +16,7 @@ from eagle.backends.props import device_ordinal
 from eagle.errors import BackendUnavailable, NonToggleableMemberError, UnknownMemberError, refusal, shown
 from eagle.graph import Graph, Node
 from eagle.graph.device import check_device, kind_for
-from eagle.graph.graph import recorded
+from eagle.graph.graph import recorded, switch
 from eagle.graph.places import touched_by
 from eagle.graph.switch import can_switch, distinct
 from eagle.graph.tree import arms_of, as_node, group, leaves
@@ -112,8 +112,9 @@ class GraphPipeline:
     def build(self) -> Self:
         """Check the members and record them. Returns this pipeline; a build that fails leaves it open.
 
-        Raises ValueError without members, for concurrent ones that race, a read-only array that one writes, another
-        `device` than that of the planes and a conditional that something else holds; RuntimeError the second time.
+        Raises ValueError without members, for concurrent ones that race, another `device` than that of the planes and a
+        conditional that something else holds; BufferRefused for a read-only array that one writes; RuntimeError the
+        second time.
         """
         door = f"{TITLE}.build"
         with self._turns("build"):
@@ -161,7 +162,8 @@ class GraphPipeline:
     @property
     def stream(self) -> int:
         """The handle of the stream that members are recorded on and replayed on."""
-        return self._own_stream(f"{TITLE}.stream").ptr
+        with self._turns("stream"):
+            return self._own_stream(f"{TITLE}.stream").ptr
 
     def _own_stream(self, door: str) -> Stream:
         if self._stream is None:
@@ -262,10 +264,7 @@ class GraphPipeline:
         if not all(map(can_switch, nodes)):
             raise NonToggleableMemberError(refusal(door, what, "one that holds a conditional", "one that holds none",
                                                    "write to the cells of its guard"))
-        if not self.introspection_available():
-            raise BackendUnavailable(refusal(door, what, "a backend that does not tell what it recorded",
-                                             "one that provides the group attribution", "upgrade it"))
-        graph.switch(door.removeprefix(f"{TITLE}."), nodes, bool(on))
+        switch(graph, door.removeprefix(f"{TITLE}."), nodes, bool(on))
 
 
 def require_recording(door: str, argument: str, instead: str) -> None:

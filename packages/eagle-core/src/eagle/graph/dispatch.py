@@ -11,7 +11,7 @@ from eagle.errors import refusal, shown
 from eagle.graph.tree import LAUNCH, WAIT, Launch, arms_of, every, with_arms
 from eagle.nodes import Node
 from eagle.plan import BoundPlan
-from eagle.plan.deploy import deploy_kernels
+from eagle.plan.deploy import deploy_kernels, hawk_source
 from eagle.stepping.branches import groups_of
 from eagle.stepping.dispatch import read_dispatch, resolved
 
@@ -49,8 +49,8 @@ def dispatched(door: str, nodes: Sequence[Node], dispatch: Any) -> tuple[list[No
 
 def kernel_of(bound: BoundPlan) -> Any:
     """The hawk kernel a plan was deployed from; None where that is not known."""
-    kernel, *_ = getattr(bound.plan.plugin, "_hawk_source", None) or (None,)
-    return kernel if hasattr(kernel, "walk") else None
+    source = hawk_source(bound.plan.plugin)
+    return source.kernel if source is not None and hasattr(source.kernel, "walk") else None
 
 
 def _check(door: str, dispatch: Any) -> None:
@@ -75,14 +75,12 @@ def _auto_groups(bound: BoundPlan) -> list[str]:
 def _lowered(door: str, node: Node, policies: Mapping[str, str]) -> Node:
     """A launch over the same planes, of the kernel with these policies."""
     bound: BoundPlan = node.payload.bound
-    kernel = kernel_of(bound)
-    if kernel is None or (other := resolved(kernel, policies)) is kernel:
+    plan, arguments, source, kernel = bound.plan, bound.arguments, hawk_source(bound.plan.plugin), kernel_of(bound)
+    if source is None or kernel is None or (other := resolved(kernel, policies)) is kernel:
         return node
-    plan, arguments = bound.plan, bound.arguments
-    _, _, cache_dir = plan.plugin._hawk_source
     cut = {"npartitions": plan.npartitions, "partitions": plan.partitions, "n_samples": plan.n_samples,
            "policy": plan.policy}
-    deployed = deploy_kernels(door, [other], getattr(plan.plugin, "scalar_type", None), None, cache_dir, cut)[0]
+    deployed = deploy_kernels(door, [other], getattr(plan.plugin, "scalar_type", None), None, source.cache_dir, cut)[0]
     planes = arguments.again() | arguments.made | {name: arguments.packed[name] for name in arguments.broadcast}
     taken = {slot.name for slot in deployed.host.signature.arguments} | arguments.extents.keys()
     made = deployed.bind_by_name(door, (), None, None, {name: plane for name, plane in planes.items() if name in taken})

@@ -12,6 +12,7 @@ from eagle import _core
 from eagle.graph.tree import GROUP, LAUNCH, SEQUENCE, arms_of
 from eagle.nodes import Node
 from eagle.plan import BoundPlan
+from eagle.plan.deploy import hawk_source
 from eagle.plan.signature import Use
 from eagle.stepping.relocation import Reach, reach
 
@@ -87,8 +88,9 @@ class Fusion:
         if plan.npartitions != 1 or plan.partitions is not None or bound.cleared:
             return None
         signature = plan.signature
-        kernel, digest, _ = getattr(plan.plugin, "_hawk_source", None) or (signature, None, None)
-        if (key := (id(kernel), digest)) not in self._local:  # the same kernel may have been deployed often
+        source = hawk_source(plan.plugin)
+        key = (id(signature), None) if source is None else (id(source.kernel), source.digest)
+        if key not in self._local:  # the same kernel may have been deployed often
             local = len(signature.stages) == 1 and reach(signature) >= Reach.LOCAL and all(
                 slot.use is Use.SAMPLES or not slot.writes for slot in signature.stages[0].slots)
             self._local[key] = tuple((slot.name, slot.width, slot.use is Use.SAMPLES, slot.writes)

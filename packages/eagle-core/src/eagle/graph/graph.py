@@ -7,7 +7,7 @@ import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Self, SupportsIndex
+from typing import IO, TYPE_CHECKING, Any, Never, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
@@ -21,11 +21,12 @@ from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.forks import Parallel
 from eagle.graph.fusion import Fusion
 from eagle.graph.looks import picture_of
-from eagle.graph.lowering import Step, program_of, refuse_stale, schedule_of, steps_of
+from eagle.graph.lowering import Step, program_of, refuse_stale, steps_of
 from eagle.graph.places import Place, Touched, places_of, refuse_read_only, touched_by
 from eagle.graph.profile import Profile, profile_of, shares_of
 from eagle.graph.rebinding import rebound
 from eagle.graph.recorder import GraphRecorder
+from eagle.graph.stages import Stage, stages_of
 from eagle.graph.switch import Switch
 from eagle.graph.tree import CONDITIONALS, HOST, LAUNCH, as_node, every, group, launch, leaves
 from eagle.nodes import Node, RepeatWhile, Skippable, find_kind, record_with, recorder
@@ -34,19 +35,9 @@ from eagle.plan import BoundPlan
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Graph", "Stage", "recorded"]
+__all__ = ["Graph", "recorded", "switch", "times_of"]
 
 DOOR = "eagle.Graph"
-
-
-class Stage(NamedTuple):
-    """A stage of a built graph: its nodes and how it runs. Consecutive stages of one `tile` are launches that run tile
-    by tile, together; within a group `fused` has the nodes that do. -1: none."""
-
-    nodes: tuple[str, ...]
-    schedule: str
-    tile: int
-    fused: tuple[tuple[str, ...], ...]
 
 
 class Graph(_core.Replays):
@@ -79,6 +70,7 @@ class Graph(_core.Replays):
         self._parameters: Mapping[str, Any] = {}  # of the builder that made it
         self._title, self._owner = DOOR, weakref.ref[Any](self)  # of whom messages speak, and whose conditionals are
         self._switch: Switch | None = None  # of one that was recorded for others
+        self._seam: _core.Backend | None = None  # that recorded it
         if isinstance(recording := recorder(), GraphRecorder):
             if recording.graph is not None:
                 raise RuntimeError(refusal(DOOR, "a second graph", f"two in {recording.door}", "one for each builder",
@@ -173,6 +165,7 @@ class Graph(_core.Replays):
             self._recording.refuse_unfinished()
             self._claim(door, self._nodes)
         except BaseException:
+            self._disclaim(before)
             del self._nodes[before:]
             raise
         finally:
@@ -209,6 +202,14 @@ class Graph(_core.Replays):
                                          "one of its own", "make a new one for each graph"))
         for made in found:
             object.__setattr__(made, "holder", self._owner)
+
+    def _disclaim(self, first: int) -> None:
+        """Nodes from `first` on are not added after all: their conditionals are anybody's again."""
+        kept, dropped = ([node.payload.made_of for node in every(nodes) if node.kind in CONDITIONALS]
+                         for nodes in (self._nodes[:first], self._nodes[first:]))
+        for made in dropped:
+            if made.holder is self._owner and not any(made is other for other in kept):
+                object.__setattr__(made, "holder", None)
 
     def _open(self, door: str) -> None:
         if self._backend is not None:
@@ -337,9 +338,10 @@ class Graph(_core.Replays):
         `dispatch` says how the groups with policy "auto" of hawk kernels run: "switch" or "predicated", or these by
         group; None leaves them as they were built, a switch.
 
-        Raises ValueError for an empty graph, branches that could race, a read-only array that some node writes, a
-        `dispatch` that no launch can take, and a `backend` or `device` that is none or not where the planes live;
-        RuntimeError the second time; BackendUnavailable where the backend records nothing.
+        Raises ValueError for an empty graph, branches that could race, a `dispatch` that no launch can take, and a
+        `backend` or `device` that is none or not where the planes live; BufferRefused for a read-only array that some
+        node writes and for one that moved since its node was made; TypeError for another `record` or `device` than
+        these; RuntimeError the second time; BackendUnavailable where the backend records nothing.
         """
         return self._build(f"{DOOR}.build", backend, record, dispatch, device)
 
@@ -381,10 +383,11 @@ class Graph(_core.Replays):
         steps = steps_of(door, nodes, fusion)
         switch = self._switch
         program = program_of(seam, steps, nodes, places, switch is not None, switch.handle if switch else 0)
-        stages = tuple(_stages(nodes, fusion))
+        stages = tuple(stages_of(nodes, fusion))
         if switch is not None:
-            switch.take(program, nodes, fusion)
+            switch.take(program, nodes)
         self._set(program)
+        self._seam = seam
         self._nodes, self._steps, self._places = list(nodes), steps, places
         self._stages, self._tiles = stages, fusion.tiles(nodes)
         self._found = self._drawn = None
@@ -397,14 +400,14 @@ class Graph(_core.Replays):
         not fit and for those that own code touches; TypeError for what is no array.
         """
         door = f"{DOOR}.bind"
-        self._built(door)
+        seam = self._built(door)
         if not self._enter():
             self._busy("bind")
         try:
             nodes, result = rebound(door, self._nodes, self._result, self._parameters, planes)
             refuse_races(door, nodes)
             self._claim(door, nodes)
-            self._lower(door, backends.host(), nodes, touched_by(nodes))
+            self._lower(door, seam, nodes, touched_by(nodes))
             self._result, self._parameters = result, {**self._parameters, **planes}
             counters.add("rebinds")
             return self
@@ -418,26 +421,25 @@ class Graph(_core.Replays):
         Raises as :meth:`launch`, and BackendUnavailable where the backend cannot time nodes.
         """
         door = f"{DOOR}.profile"
-        self._built(door)
-        if (times := _times(door, n)) == 0:
+        seam = self._built(door)
+        if (times := times_of(door, n)) == 0:
             raise ValueError(refusal(door, "n", "0", "1 or more", "pass how often the graph shall run"))
         if not self._enter():
             self._busy("profile")
         try:
             self.refuse_moved(door)
-            seam = backends.host()
             program = program_of(seam, self._steps, self._nodes, self._places, attribute=True)
             if self._switch is not None:
                 self._switch.carry_over(program)
             replays: list[tuple[float, ...]] = []
             for _ in range(times):
                 if (replay := program.timed()) is None:
-                    self._moved(times, door)
+                    self._moved("profile", door)
                 replays.append(replay)
             if not replays[0]:
                 raise BackendUnavailable(refusal(door, "backend", f"{seam.kind!r}, which times no nodes",
                                                  "one that provides eagle_backend_launcher_launch_timed", "upgrade it"))
-            return profile_of(self._nodes, Fusion(self._fuse), replays)
+            return profile_of(self._nodes, replays)
         finally:
             self._leave()
 
@@ -452,7 +454,7 @@ class Graph(_core.Replays):
         if len(args) > 1 or kw.keys() - {"n"} or (args and kw):
             raise TypeError(refusal(door, "arguments", f"{len(args)} by position and {sorted(kw)} by name",
                                     "n alone", "pass launch(n)"))
-        times = _times(door, kw.get("n", args[0] if args else 1))
+        times = times_of(door, kw.get("n", args[0] if args else 1))
         self._built(door)
         return self.launch(times)
 
@@ -463,25 +465,14 @@ class Graph(_core.Replays):
     def enqueue_behind(self, ahead: Callable[[], object] | None, n: SupportsIndex) -> Self:
         """:meth:`enqueue` behind a call of `ahead`, in one turn: for the rooms above."""
         door = f"{self._title}.enqueue"
-        times = _times(door, n)
+        times = times_of(door, n)
         self._built(door)
-        return self.launch(times) if ahead is None else self._after(ahead, times)
+        return self._after(ahead, times, "enqueue")
 
     def reached(self) -> list[Node]:
         """The leaves that the last launch of a graph that :func:`recorded` made began, or passed by: for the rooms
         above."""
         return [] if self._switch is None else self._switch.reached()
-
-    def switch(self, method: str, nodes: Iterable[Node], on: bool) -> None:
-        """Switch leaves of a graph that :func:`recorded` made, for the launches to come: for the rooms above, whose
-        `method` it is."""
-        assert self._switch is not None
-        if not self._enter():
-            self._busy(method)
-        try:
-            self._switch.set(nodes, on)
-        finally:
-            self._leave()
 
     def synchronize(self) -> Self:
         """Wait for what was enqueued; on the host nothing is left to wait for."""
@@ -499,26 +490,27 @@ class Graph(_core.Replays):
         raise ValueError(refusal(f"{DOOR}.update", "this graph", "one that records nothing",
                                    "one built with record=True, in a version that has it", "change the arrays instead"))
 
-    def _built(self, door: str) -> None:
-        if self._backend is None:
+    def _built(self, door: str) -> _core.Backend:
+        if self._backend is None or self._seam is None:
             raise RuntimeError(refusal(door, "this graph", "one that is not built", "one that is",
                                        "call build() first"))
+        return self._seam
 
     @property
     def _kind(self) -> str:
         return self._title.removeprefix("eagle.")
 
-    def _busy(self, method: str = "launch") -> NoReturn:
+    def _busy(self, method: str) -> NoReturn:
         raise busy(self._kind, method)
 
     def refuse_moved(self, door: str | None = None) -> None:
         """Raise BufferRefused where a plane is no longer what was recorded: for the rooms above."""
         if self._has_moved():
-            self._moved(1, door)
+            self._moved("launch", door)
 
-    def _moved(self, n: int, door: str | None = None) -> NoReturn:
+    def _moved(self, method: str, door: str | None = None) -> NoReturn:
         """Raises for the plane that is no longer what was recorded."""
-        door = door or f"{self._title}.launch"
+        door = door or f"{self._title}.{method}"
         for place in self._places:
             if (found := place.found()) is not None:
                 raise BufferRefused(refusal(
@@ -537,9 +529,8 @@ class Graph(_core.Replays):
 
     def _checked(self, n: int) -> None:
         """launch() while somebody asks for checks: node by node."""
-        nodes = self._nodes if self._switch is None else self._switch.on()
         for _ in range(n):
-            for node in nodes:
+            for node in self._nodes if self._switch is None else self._switch.each():
                 node()
 
 
@@ -555,17 +546,20 @@ def recorded(door: str, owner: object, nodes: Sequence[Node], device: int,
     return made._build(door)
 
 
-def _stages(nodes: Sequence[Node], fusion: Fusion) -> Iterable[Stage]:
-    tile = -1
-    for run in fusion.runs(nodes):
-        tile += len(run) > 1
-        for node in run:
-            if node.kind == LAUNCH:
-                yield Stage((node.label,), "work_share", tile if len(run) > 1 else -1, ())
-                continue
-            fused = tuple(tuple(part.label for part in inner) for inner in fusion.within(node))
-            yield Stage(tuple(leaf.label for leaf in leaves([node])), schedule_of(node), tile if len(run) > 1 else -1,
-                        fused)
+def switch(graph: Graph, method: str, nodes: Iterable[Node], on: bool) -> None:
+    """Switch leaves of a graph that :func:`recorded` made, for the launches to come, by a `method` of its owner. Raises
+    BackendUnavailable where the backend does not tell what it recorded."""
+    assert graph._switch is not None and graph._seam is not None
+    if not graph._seam.has("capture_snapshot_nodes"):
+        raise BackendUnavailable(refusal(f"{graph._title}.{method}", "backend", f"{graph._seam.kind!r}, which does not "
+                                         "tell what it recorded", "one that provides the group attribution",
+                                         "upgrade it"))
+    if not graph._enter():
+        graph._busy(method)
+    try:
+        graph._switch.set(nodes, on)
+    finally:
+        graph._leave()
 
 
 def _flag(door: str, argument: str, value: object) -> bool:
@@ -574,7 +568,8 @@ def _flag(door: str, argument: str, value: object) -> bool:
     return bool(value)
 
 
-def _times(door: str, n: Any) -> int:
+def times_of(door: str, n: Any) -> int:
+    """How often something shall run. TypeError for what is no integer, ValueError for a negative one."""
     if isinstance(n, bool | np.bool_) or not hasattr(type(n), "__index__"):
         raise TypeError(refusal(door, "n", f"{shown(n)}, a {type(n).__name__}", "an integer", "pass an int"))
     times = operator.index(n)

@@ -12,7 +12,6 @@ from statistics import median
 from typing import Any
 
 from eagle.errors import refusal, shown
-from eagle.graph.fusion import Fusion
 from eagle.graph.tree import BRANCHES, CONDITIONALS, LAUNCH, WAIT, arms_of, leaves
 from eagle.nodes import Node
 
@@ -68,22 +67,21 @@ def _shown(seconds: float) -> str:
     return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
 
 
-def units(nodes: Sequence[Node], fusion: Fusion, within: str = "") -> Iterator[str]:
+def units(nodes: Sequence[Node], within: str = "") -> Iterator[str]:
     """What is timed by itself, in the order it is recorded."""
-    for run in fusion.runs(nodes):
-        for node in run:
-            label = f"{within}{node.label}"
-            if node.kind == WAIT:
-                continue  # is an order, and no work
-            if node.kind == LAUNCH or not arms_of(node):
-                yield label
-            for arm in arms_of(node):
-                yield from units(arm, fusion, f"{label} > " if node.kind in (BRANCHES, *CONDITIONALS) else within)
+    for node in nodes:
+        label = f"{within}{node.label}"
+        if node.kind == WAIT:
+            continue  # is an order, and no work
+        if node.kind == LAUNCH or not arms_of(node):
+            yield label
+        for arm in arms_of(node):
+            yield from units(arm, f"{label} > " if node.kind in (BRANCHES, *CONDITIONALS) else within)
 
 
-def profile_of(nodes: Sequence[Node], fusion: Fusion, replays: Sequence[Sequence[float]]) -> Profile:
+def profile_of(nodes: Sequence[Node], replays: Sequence[Sequence[float]]) -> Profile:
     """The profile of what was timed."""
-    labels = [(stage, label) for stage, node in enumerate(nodes) for label in units([node], fusion)]
+    labels = [(stage, label) for stage, node in enumerate(nodes) for label in units([node])]
     times = [median(each) for each in zip(*replays, strict=True)]
     whole = sum(times)
 
@@ -102,7 +100,7 @@ def shares_of(door: str, nodes: Sequence[Node], profile: Any) -> dict[int, float
     if not isinstance(profile, Profile):
         raise TypeError(refusal(door, "profile", f"{shown(profile)}, a {type(profile).__name__}", "a Profile",
                                 "pass what profile() returned"))
-    counts = [len(list(units([leaf], Fusion(True)))) for leaf in leaves(nodes)]
+    counts = [sum(1 for _ in units([leaf])) for leaf in leaves(nodes)]
     if sum(counts) != len(profile.nodes):
         raise ValueError(refusal(door, "profile", f"one of {len(profile.nodes)} nodes", f"one of {sum(counts)}",
                                  "pass what profile() of this graph returned"))

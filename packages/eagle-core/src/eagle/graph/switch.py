@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from eagle import _core
-from eagle.graph.fusion import Fusion
 from eagle.graph.profile import units
 from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, SEQUENCE, arms_of, leaves, with_arms
 from eagle.nodes import Node
@@ -37,17 +36,18 @@ class Switch:
         self._units: dict[int, list[int]] = {}  # of the program, by the identity of the leaf
         self._leaves: list[Node] = []
         self._program: _core.Program | None = None
+        self._begun: list[Node] = []  # of a launch leaf by leaf
 
     @property
     def handle(self) -> int:
         """That of the stream, 0 for one of its own."""
         return 0 if self._stream is None else self._stream.ptr
 
-    def take(self, program: _core.Program, nodes: Sequence[Node], fusion: Fusion) -> None:
+    def take(self, program: _core.Program, nodes: Sequence[Node]) -> None:
         """The program that was made of nodes: what is off stays off."""
         self._program, self._units, self._leaves, first = program, {}, list(leaves(nodes)), 0
         for leaf in self._leaves:
-            count = sum(1 for _ in units([leaf], fusion))
+            count = sum(1 for _ in units([leaf]))
             self._units.setdefault(id(leaf), []).extend(range(first, first + count))
             first += count
         self.carry_over(program)
@@ -66,11 +66,20 @@ class Switch:
                 self._program.enable(unit, on)
             (self._off.discard if on else self._off.add)(id(node))
 
-    def on(self) -> list[Node]:
-        """The leaves that run."""
-        return [leaf for leaf in self._leaves if id(leaf) not in self._off]
+    def each(self) -> Iterator[Node]:
+        """The leaves that run, to be called one after the other."""
+        self._begun = []
+        for leaf in self._leaves:
+            if id(leaf) not in self._off:
+                self._begun.append(leaf)
+                yield leaf
+        self._begun = []
 
     def reached(self) -> list[Node]:
-        """The leaves that the last replay began, or passed by; the last of them is the one that raised."""
+        """The leaves that a launch which raised began, or passed by; the last of them is the one that raised, or came
+        before the signal that did."""
+        if self._begun:
+            found, self._begun = self._begun, []
+            return found
         begun = 0 if self._program is None else self._program.reached()
         return [leaf for leaf in self._leaves if any(unit < begun for unit in self._units[id(leaf)])]

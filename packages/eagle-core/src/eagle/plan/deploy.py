@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, MappingProxyType, SimpleNamespace
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from eagle.errors import ArgumentError, refusal, shown
 from eagle.plan.auto_plan import AutoPlan
@@ -19,7 +19,7 @@ from eagle.plan.plan import check_policy, is_hawk_kernel, read_cut
 from eagle.registry import load_bundle
 from eagle.registry.walks import raw_texts
 
-__all__ = ["auto", "deploy", "deploy_kernels"]
+__all__ = ["HawkSource", "auto", "deploy", "deploy_kernels", "hawk_source"]
 
 DOOR = "eagle.deploy"
 PLAN_KEYWORDS = ("npartitions", "partitions", "n_samples", "policy")
@@ -145,10 +145,23 @@ def deploy_kernels(door: str, kernels: Sequence[Any], scalar_type: str | None = 
         for part in parts:
             part.table_axes, part.param_dtypes = _declared(kernel)
         plugin.table_axes, plugin.param_dtypes = _declared(kernel)
-        plugin._hawk_source = (kernel, bundle.digest, cache_dir)
+        plugin._hawk_source = HawkSource(kernel, bundle.digest, cache_dir)
         plans.append(AutoPlan(plugin, dict(plan_kw), kernel,
                               _variants(kernel, targets, cache_dir, scalar_type, plan_kw), door))
     return tuple(plans)
+
+
+class HawkSource(NamedTuple):
+    """What the plugin of a deployed kernel was made of: the kernel, the bundle, and where it is kept."""
+
+    kernel: Any
+    digest: str
+    cache_dir: Any
+
+
+def hawk_source(plugin: Any) -> HawkSource | None:
+    """What a plugin was made of; None where it was loaded."""
+    return getattr(plugin, "_hawk_source", None)
 
 
 def _build(door: str, kernels: list[Any], targets: tuple[str, ...], cache_dir: Any,

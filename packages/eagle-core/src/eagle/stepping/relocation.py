@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
+from eagle.plan.deploy import hawk_source
 from eagle.plan.signature import Signature, Use
 from eagle.registry.memo import Memo
 from eagle.registry.origin import Origin, emitted_source
@@ -97,7 +98,8 @@ def _group(plugin: Any) -> Any:
 
 def _walk(plugin: Any) -> Any:
     """The body that one step runs, where the hawk kernel is known; else None."""
-    kernel, *_ = getattr(plugin, "_hawk_source", None) or (None,)
+    source = hawk_source(plugin)
+    kernel = None if source is None else source.kernel
     return getattr(getattr(kernel, "step", None) or kernel, "walk", None)
 
 
