@@ -525,3 +525,8 @@ def test_a_forked_child_has_sets_of_its_own() -> None:
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert active.permuted
+
+
+def test_a_threshold_that_no_float_holds() -> None:
+    with pytest.raises(ValueError, match=r"reorder: found 1000*\.\.\., wanted 0\.25 to 0\.75"):
+        eagle.ActiveSet(np.zeros(8, bool), reorder=10**400)

@@ -186,6 +186,15 @@ def test_odd_options(data: st.DataObject) -> None:
             assert bits(planes[other]) == bits(plane), other
 
 
+@pytest.mark.parametrize("door", DOORS)
+def test_a_threshold_that_no_float_holds(door: str) -> None:
+    model = MODELS["compacting, steps=1"]
+    planes = model.planes(N, 3, "bimodal")
+    with pytest.raises(ValueError, match=r"reorder: found 1000*\.\.\., wanted 0\.\d+ to"):
+        call(door, model, model.model if door in ("simulate", "simulation") else model.plan,
+             {"max_steps": 2, "reorder": 10**400}, planes)
+
+
 def acceptable(name: str, value: Any, model: Model) -> bool:
     """Whether the specification lets this value of an option pass."""
     fixed = model.compacts and model.k != "auto"

@@ -467,7 +467,7 @@ def _theta(argument: str, value: Any) -> float:
         raise TypeError(refusal(DOOR, argument, f"{shown(value)}, a {type(value).__name__}", "a number",
                                 "pass a share of 32 slots, such as 0.5"))
     least, most = THETAS
-    if not least <= float(value) <= most:
+    if not least <= value <= most:
         raise ValueError(refusal(DOOR, argument, shown(value), f"{least} to {most}", "0.5 suits most batches"))
     return float(value)
 

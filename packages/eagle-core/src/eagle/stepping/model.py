@@ -266,10 +266,10 @@ def read_reorder(door: str, model: Model, value: Any) -> float | None:
     if not model.compacting:
         raise ValueError(refusal(door, "reorder", shown(value), "None: no kernel of the step reads an active set",
                                  "leave it out, or build with Guard(active_set=True)"))
-    theta = 0.5 if value is True else float(value)
-    if not LEAST_THETA <= theta <= MOST_THETA:
+    theta = 0.5 if value is True else value
+    if not LEAST_THETA <= theta <= MOST_THETA:  # before it is a float: an integer may be too large for one
         raise ValueError(refusal(door, "reorder", shown(value), f"{LEAST_THETA} to {MOST_THETA}", "pass one within"))
-    return theta
+    return float(theta)
 
 
 def refuse_options(door: str, *, record: Any = False, window: Any = None, memory_budget: Any = None,
