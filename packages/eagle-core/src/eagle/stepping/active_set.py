@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
@@ -466,10 +466,10 @@ def _theta(argument: str, value: Any) -> float:
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(refusal(DOOR, argument, f"{shown(value)}, a {type(value).__name__}", "a number",
                                 "pass a share of 32 slots, such as 0.5"))
-    least, most = THETAS
-    if not least <= value <= most:
+    (least, most), share = THETAS, cast("Any", value)
+    if not least <= share <= most:  # before it is a float: an integer may be too large for one
         raise ValueError(refusal(DOOR, argument, shown(value), f"{least} to {most}", "0.5 suits most batches"))
-    return float(value)
+    return float(share)
 
 
 def _number_of_classes(classes: Any, theta: float | None, plane: Any, class_theta: Any) -> int | None:
