@@ -24,7 +24,7 @@ GUESTS = sorted([*(ROOT / "packages").glob("eagle-backend-*/src"), *ROOT.glob("c
 # no circle comes of it.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("_core", "errors"),
-    ("counters", "dtypes", "abi", "objects", "roles", "sidecar"),
+    ("counters", "dtypes", "abi", "integers", "objects", "roles", "sidecar"),
     ("backends",),
     ("interop",),
     ("nodes",),

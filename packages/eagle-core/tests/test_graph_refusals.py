@@ -497,3 +497,15 @@ def test_other_arguments_of_launch(args: Any, kw: Any) -> None:
     g = Graph().add_node(touching()).build()
     with refused(TypeError, "eagle.Graph.launch"):
         g.launch(*args, **kw)
+
+
+def test_integers_and_files_that_only_look_like_it() -> None:
+    g = Graph().add_node(touching()).build()
+    with refused(TypeError, "eagle.Graph.launch: n: found array([1]), a ndarray, wanted an integer"):
+        g.launch(np.ones(1, int))  # type: ignore[arg-type]
+    with refused(TypeError, "device: found array([0])"):
+        Graph(device=np.zeros(1, int)).add_node(touching()).build()  # type: ignore[arg-type]
+    with refused(TypeError, "eagle.Graph.show: file: found 3, a int, wanted an open file"):
+        g.show(file=3)  # type: ignore[arg-type]
+    with refused(TypeError, "eagle.GraphPipeline: device: found array([0]), wanted an int"):
+        eagle.GraphPipeline(device=np.zeros(1, int))  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, SupportsIndex
@@ -20,6 +19,7 @@ from eagle.graph.graph import recorded, switch
 from eagle.graph.places import touched_by
 from eagle.graph.switch import can_switch, distinct
 from eagle.graph.tree import arms_of, as_node, group, leaves
+from eagle.integers import index_of
 from eagle.nodes import record_with
 
 __all__ = ["GraphPipeline", "PipelineMember", "require_recording"]
@@ -244,9 +244,7 @@ class GraphPipeline:
         found = None
         if isinstance(which, str):
             found = next((member for member in self._members if member.name == which), None)
-        elif isinstance(which, PipelineMember) or (hasattr(type(which), "__index__")
-                                                   and not isinstance(which, bool | np.bool_)):
-            index = which.index if isinstance(which, PipelineMember) else operator.index(which)
+        elif (index := which.index if isinstance(which, PipelineMember) else index_of(which)) is not None:
             found = self._members[index] if 0 <= index < len(self._members) else None
         else:
             raise TypeError(refusal(door, "member", f"{shown(which)}, a {type(which).__name__}",

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass, fields
 from typing import Any, SupportsIndex
 
 from eagle.backends import choosing, loading
 from eagle.errors import BackendUnavailable, refusal, shown
+from eagle.integers import index_of
 
 __all__ = ["DeviceProps", "device_ordinal", "device_props"]
 
@@ -71,9 +71,8 @@ def device_props(device: SupportsIndex = -1, kind: str | None = None) -> DeviceP
 
 def device_ordinal(door: str, device: Any) -> int:
     """The ordinal of a device as a door takes it, -1 the current one. Raises TypeError and ValueError."""
-    if isinstance(device, bool) or not hasattr(type(device), "__index__"):
+    if (ordinal := index_of(device)) is None:
         raise TypeError(refusal(door, "device", shown(device), "an int", "pass the device's ordinal"))
-    ordinal = operator.index(device)
     if not -1 <= ordinal < 2**31:
         raise ValueError(refusal(door, "device", str(ordinal), "an ordinal, or -1 for the current device",
                                  "leave it out for the current device"))

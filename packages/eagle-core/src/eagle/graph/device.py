@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, refusal, shown
 from eagle.graph.places import Touched
 from eagle.graph.tree import DEVICE, HOST
+from eagle.integers import index_of
 from eagle.interop.buffer import view_for
 
 __all__ = ["check_device", "kind_for"]
@@ -60,8 +60,8 @@ def check_device(door: str, device: Any) -> None:
     """Refuse a device other than the host's, 0."""
     if device is None:
         return
-    if isinstance(device, bool | np.bool_) or not hasattr(type(device), "__index__"):
+    if (ordinal := index_of(device)) is None:
         raise TypeError(refusal(door, "device", shown(device), "the ordinal of a device", "pass an int"))
-    if operator.index(device) != 0:
-        raise ValueError(refusal(door, "device", str(operator.index(device)), "0: the planes are on the host",
+    if ordinal != 0:
+        raise ValueError(refusal(door, "device", shown(ordinal), "0: the planes are on the host",
                                  "leave it out: it moves nothing"))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from eagle.graph.recorder import GraphRecorder
 from eagle.graph.stages import Stage, stages_of
 from eagle.graph.switch import Switch
 from eagle.graph.tree import CONDITIONALS, HOST, LAUNCH, as_node, every, group, launch, leaves
+from eagle.integers import index_of
 from eagle.nodes import Node, RepeatWhile, Skippable, find_kind, record_with, recorder
 from eagle.plan import BoundPlan
 
@@ -296,7 +296,10 @@ class Graph(_core.Replays):
         return self._drawn
 
     def show(self, *, file: IO[str] | None = None) -> None:
-        """Print the graph."""
+        """Print the graph, to `file` where one is given. Raises TypeError for what cannot be written to."""
+        if file is not None and not hasattr(file, "write"):
+            raise TypeError(refusal(f"{DOOR}.show", "file", f"{shown(file)}, a {type(file).__name__}", "an open "
+                                    "file, or what has write() like one", "leave it out for standard output"))
         print(self, file=file)
 
     def plot(self, ax: Any = None, *, edge_labels: bool = True, show_schedule: bool = True,
@@ -570,9 +573,8 @@ def _flag(door: str, argument: str, value: object) -> bool:
 
 def times_of(door: str, n: Any) -> int:
     """How often something shall run. TypeError for what is no integer, ValueError for a negative one."""
-    if isinstance(n, bool | np.bool_) or not hasattr(type(n), "__index__"):
+    if (times := index_of(n)) is None:
         raise TypeError(refusal(door, "n", f"{shown(n)}, a {type(n).__name__}", "an integer", "pass an int"))
-    times = operator.index(n)
     if not 0 <= times < 2**63:
         raise ValueError(refusal(door, "n", shown(times), "0 to 2**63 - 1", "pass how often the graph shall run"))
     return times

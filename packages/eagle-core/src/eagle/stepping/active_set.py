@@ -14,6 +14,7 @@ from eagle.errors import BufferRefused, LayoutError, refusal, shown
 from eagle.interop.held import Holder, Memory
 from eagle.nodes import SkipGuard, Skippable, skippable
 from eagle.stepping.arrays import (
+    THETAS,
     Array,
     address_of,
     check_plane,
@@ -30,7 +31,6 @@ __all__ = ["ActiveSet"]
 
 DOOR = "eagle.ActiveSet"
 MOST_SAMPLES = 2**31 - 1  # indices have 31 bits
-THETAS = (0.25, 0.75)
 CLASSES = (2, 255)
 PART = 1 << 16  # samples put back at a time: what is allocated for them stays small
 

@@ -13,12 +13,13 @@ from eagle.interop.frameworks import framework_of
 from eagle.interop.held import Memory
 from eagle.interop.streams import cupy_module
 
-__all__ = ["Array", "address_of", "check_plane", "integer", "memory_of", "module_of", "require_contiguous",
+__all__ = ["THETAS", "Array", "address_of", "check_plane", "integer", "memory_of", "module_of", "require_contiguous",
            "require_side", "rows_of"]
 
 Array = np.ndarray[Any, Any]  # of NumPy, or of CuPy alike
 
 MOVABLE = (1, 2, 4, 8, 16)  # bytes of an element
+THETAS = (0.25, 0.75)  # the least and the most share of live slots below which an active set is reordered
 
 
 def memory_of(door: str, argument: str, array: Any) -> Memory:

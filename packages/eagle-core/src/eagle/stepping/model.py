@@ -20,6 +20,7 @@ from eagle.plan.plan import is_hawk_kernel
 from eagle.plan.signature import Signature
 from eagle.roles import ACTIVE_COUNT, ACTIVE_MAP, MASK, RESERVED_DTYPES
 from eagle.sidecar import read_finish, refuse_derived
+from eagle.stepping.arrays import THETAS
 from eagle.stepping.relocation import Reach, reach
 
 __all__ = ["AUTO", "Kernel", "Model", "read_cap", "read_every", "read_model", "read_reorder", "refuse_options",
@@ -28,7 +29,6 @@ __all__ = ["AUTO", "Kernel", "Model", "read_cap", "read_every", "read_model", "r
 AUTO = "auto"
 MOST_STEPS = 2**63 - 1
 USUAL_EVERY, LEAST_EVERY = 16, 4  # steps between compactions
-LEAST_THETA, MOST_THETA = 0.25, 0.75
 SMALL_STEP = 4  # operations of a step up to which a scalar loop of steps beats launches of one; docs/design.md
 NODES = ("opaque", "child")  # kinds that may stand in a step
 BETWEEN = ("opaque_stream", "opaque_host")  # code that a captured loop cannot call
@@ -266,9 +266,9 @@ def read_reorder(door: str, model: Model, value: Any) -> float | None:
     if not model.compacting:
         raise ValueError(refusal(door, "reorder", shown(value), "None: no kernel of the step reads an active set",
                                  "leave it out, or build with Guard(active_set=True)"))
-    theta = 0.5 if value is True else value
-    if not LEAST_THETA <= theta <= MOST_THETA:  # before it is a float: an integer may be too large for one
-        raise ValueError(refusal(door, "reorder", shown(value), f"{LEAST_THETA} to {MOST_THETA}", "pass one within"))
+    (least, most), theta = THETAS, 0.5 if value is True else value
+    if not least <= theta <= most:  # before it is a float: an integer may be too large for one
+        raise ValueError(refusal(door, "reorder", shown(value), f"{least} to {most}", "pass one within"))
     return float(theta)
 
 
