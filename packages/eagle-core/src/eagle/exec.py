@@ -15,6 +15,7 @@ from eagle import _core, backends
 from eagle.abi import ABI_TAG_V1, ABI_TAG_V2, LAYOUT_FIELDS, LAYOUT_SIZES, LAYOUT_SYMBOL
 from eagle.dtypes import INT64_MAX
 from eagle.errors import BackendUnavailable, refusal, shown
+from eagle.integers import index_of
 
 __all__ = ["ABI_TAG_V1", "ABI_TAG_V2", "ACCESS_CLASSES", "DeviceGroup", "DeviceKernel", "HostTeam", "LAYOUT_SYMBOL",
            "Partition", "RankPartition", "Structure", "check_layout_sizes", "check_placement", "checking",
@@ -331,9 +332,8 @@ def checking() -> Iterator[None]:
 
 
 def _integer(door: str, argument: str, value: Any, least: int = 0, most: int = INT64_MAX) -> int:
-    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+    if (number := index_of(value)) is None:
         raise TypeError(refusal(door, argument, shown(value), "an integer", "convert it first"))
-    number = operator.index(value)
     if not least <= number <= most:
         raise ValueError(refusal(door, argument, shown(number), f"{least} to {most}", "pass one within"))
     return number

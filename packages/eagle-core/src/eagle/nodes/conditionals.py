@@ -6,7 +6,6 @@ A cell is an element of a uint32 array on the host or on a device. It is read ea
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
@@ -15,6 +14,7 @@ import numpy as np
 
 from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BufferRefused, LayoutError, refusal, shown
+from eagle.integers import index_of
 from eagle.interop.buffer import view_for
 
 __all__ = ["RepeatWhile", "SkipGuard", "Skippable", "repeat_while", "skippable"]
@@ -58,10 +58,10 @@ def index_in(door: str, argument: str, index: Any, length: int) -> int:
 
 def whole(door: str, argument: str, value: Any) -> int:
     """`value` as an int. Raises TypeError for bools and what is no integer."""
-    if isinstance(value, bool | np.bool_) or not hasattr(type(value), "__index__"):
+    if (number := index_of(value)) is None:
         raise TypeError(refusal(door, argument, f"{shown(value)}, a {type(value).__name__}", "an integer",
                                 "pass an int"))
-    return operator.index(value)
+    return number
 
 
 def reader(memory: Any) -> Callable[[int], int]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +13,7 @@ import numpy as np
 from eagle import _core, backends
 from eagle.backends.spec import HOST_DEVICE_TYPES
 from eagle.errors import BackendUnavailable, BufferRefused, LayoutError, refusal, shown
+from eagle.integers import index_of
 from eagle.interop.buffer import BufferView, Requirements, has_moved, view_for
 from eagle.interop.frameworks import is_followed
 from eagle.nodes.node import READ, WRITTEN, Node, NodeKind, Plane, register_built_in
@@ -145,10 +145,10 @@ def _check_device(device: Any, views: dict[str, BufferView]) -> None:
         if not _on_host(x) and view.device != x.device:
             raise BufferRefused(refusal(DOOR, name, _side(view), f"{_side(x)}, as x is", "move one of them"))
     if device is not None:
-        if isinstance(device, bool) or not hasattr(type(device), "__index__"):
+        if (ordinal := index_of(device)) is None:
             raise TypeError(refusal(DOOR, "device", shown(device), "the ordinal of a device", "pass an int"))
-        if operator.index(device) != x.device[1]:
-            raise BufferRefused(refusal(DOOR, "device", str(operator.index(device)),
+        if ordinal != x.device[1]:
+            raise BufferRefused(refusal(DOOR, "device", shown(ordinal),
                                         f"{x.device[1]}, where the arrays are", "leave it out: it moves nothing"))
     if not _on_host(x):
         raise BackendUnavailable(refusal(DOOR, "x", _side(x), "host memory",

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from eagle.errors import ArgumentError, LayoutError, refusal, shown
+from eagle.integers import index_of
 from eagle.plan.signature import Signature, Slot, Use
 
 __all__ = ["MOST_SAMPLES", "buffer_shape", "read_extents", "table_view", "total_samples"]
@@ -41,10 +41,9 @@ def read_extents(door: str, signature: Signature, given: Mapping[str, Any]) -> d
 
 
 def _extent(door: str, label: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+    if (extent := index_of(value)) is None:
         raise TypeError(refusal(door, f"extent {label!r}", shown(value), "a positive integer",
                                 f"pass {label}= as an int"))
-    extent = operator.index(value)
     if not 1 <= extent <= MOST_SAMPLES:
         raise ValueError(refusal(door, f"extent {label!r}", shown(extent), f"1 to {MOST_SAMPLES}",
                                  f"pass the length of the axis as {label}="))

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Collection, Iterable
 from typing import Any, NoReturn
 
 from eagle import _core
 from eagle.errors import ArgumentError, BufferRefused, refusal, shown
 from eagle.exec import HostTeam, Partition, RankPartition, Structure, check_placement
+from eagle.integers import index_of
 from eagle.plan.arguments import moved_while_checked, settle
 from eagle.plan.bound import BoundPlan, Route
 from eagle.plan.broadcast import Broadcast
@@ -264,9 +264,8 @@ def is_hawk_kernel(value: Any) -> bool:
 
 
 def _positive(door: str, name: str, value: Any, *, least: int = 1, most: int = MOST_SAMPLES) -> int:
-    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+    if (number := index_of(value)) is None:
         raise TypeError(refusal(door, name, shown(value), "an integer", "convert it first"))
-    number = operator.index(value)
     if number < least:
         raise ValueError(refusal(door, name, shown(number), f"at least {least}", "pass a larger one"))
     if number > most:

@@ -11,6 +11,7 @@ import numpy as np
 from eagle import _core, backends
 from eagle.backends.choosing import HOST_MEMORY
 from eagle.errors import BufferRefused, LayoutError, refusal, shown
+from eagle.integers import index_of
 from eagle.interop.held import Holder, Memory
 from eagle.nodes import SkipGuard, Skippable, skippable
 from eagle.stepping.arrays import (
@@ -18,7 +19,6 @@ from eagle.stepping.arrays import (
     Array,
     address_of,
     check_plane,
-    integer,
     memory_of,
     module_of,
     require_contiguous,
@@ -450,7 +450,7 @@ def _check_mask(mask: Any) -> None:
 
 
 def _whole(argument: str, value: Any, least: int, most: int) -> int:
-    number = integer(value)
+    number = index_of(value)
     if number is None or not least <= number <= most:
         raise ValueError(refusal(DOOR, argument, shown(value), f"an integer of {least} to {most}", "pass one"))
     return number

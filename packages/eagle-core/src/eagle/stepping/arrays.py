@@ -13,7 +13,7 @@ from eagle.interop.frameworks import framework_of
 from eagle.interop.held import Memory
 from eagle.interop.streams import cupy_module
 
-__all__ = ["THETAS", "Array", "address_of", "check_plane", "integer", "memory_of", "module_of", "require_contiguous",
+__all__ = ["THETAS", "Array", "address_of", "check_plane", "memory_of", "module_of", "require_contiguous",
            "require_side", "rows_of"]
 
 Array = np.ndarray[Any, Any]  # of NumPy, or of CuPy alike
@@ -76,10 +76,3 @@ def check_plane(door: str, argument: str, plane: Any, n: int) -> None:
     if isinstance(plane, np.ndarray) and not plane.flags.writeable:
         raise BufferRefused(refusal(door, argument, "an array that may not be written",
                                     "one whose samples can be moved", "pass a copy of it"))
-
-
-def integer(value: Any) -> int | None:
-    """`value` as an int; None for bools and what is no integer."""
-    if isinstance(value, bool | np.bool_) or not hasattr(type(value), "__index__"):
-        return None
-    return int(value.__index__())

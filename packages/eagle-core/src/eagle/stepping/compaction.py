@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, SupportsIndex
 
 from eagle.errors import refusal, shown
+from eagle.integers import index_of
 from eagle.stepping.active_set import ActiveSet
-from eagle.stepping.arrays import integer
 
 __all__ = ["compaction_body"]
 
@@ -36,7 +36,7 @@ def compaction_body(step: Part, active: ActiveSet, *, every: SupportsIndex = 16,
     if not isinstance(active, ActiveSet):
         raise TypeError(refusal(DOOR, "active", f"{shown(active)}, a {type(active).__name__}", "an ActiveSet",
                                 "make one of the mask"))
-    calls, each = integer(every), integer(steps_per_call)
+    calls, each = index_of(every), index_of(steps_per_call)
     if calls is None:
         raise TypeError(refusal(DOOR, "every", f"{shown(every)}, a {type(every).__name__}", "an integer",
                                 "pass the calls between compactions"))

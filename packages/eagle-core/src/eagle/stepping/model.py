@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ import numpy as np
 
 from eagle.errors import refusal, shown
 from eagle.exec import HostTeam
+from eagle.integers import index_of
 from eagle.nodes import Node
 from eagle.plan import AutoPlan, Plan
 from eagle.plan.plan import is_hawk_kernel
@@ -224,9 +224,8 @@ def _is_fused(plugin: Any) -> bool:
 
 def read_cap(door: str, value: Any) -> int:
     """`max_steps=` as an integer."""
-    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+    if (steps := index_of(value)) is None:
         raise TypeError(refusal(door, "max_steps", shown(value), "an integer", "pass the most steps of a sample"))
-    steps = operator.index(value)
     if not 1 <= steps <= MOST_STEPS:
         raise ValueError(refusal(door, "max_steps", shown(steps), f"1 to {MOST_STEPS}", "pass one within"))
     return steps
@@ -245,9 +244,9 @@ def read_every(door: str, model: Model, value: Any) -> int | None:
     if model.automatic:
         raise ValueError(refusal(door, "every", shown(value), f"None: {names} are told how many steps a launch takes",
                                  "leave it out, or build with @hawk.kernel(steps=1)"))
-    if isinstance(value, bool) or not hasattr(type(value), "__index__") or operator.index(value) < 1:
+    if (steps := index_of(value)) is None or steps < 1:
         raise ValueError(refusal(door, "every", shown(value), "an integer of at least 1", "pass steps"))
-    steps, k = operator.index(value), int(model.steps)
+    k = int(model.steps)
     if steps % k:
         near = [str(multiple) for multiple in (steps // k * k, (steps // k + 1) * k) if multiple >= LEAST_EVERY]
         raise ValueError(refusal(door, "every", str(steps), f"a multiple of {k}, the steps of a launch",
