@@ -160,7 +160,7 @@ eagle_status eagle_backend_launcher_launch_timed(eagle_launcher launcher, const 
 }
 
 eagle_status eagle_backend_launcher_synchronize(eagle_launcher launcher) {
-    return guard("launcher_synchronize", [&] { launchers().get(launcher); });
+    return guard("launcher_synchronize", [&] { launchers().require(launcher); });
 }
 
 eagle_status eagle_backend_launcher_stream(eagle_launcher launcher, uint64_t stream) {

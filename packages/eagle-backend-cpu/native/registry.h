@@ -29,11 +29,13 @@ public:
 
     std::shared_ptr<Object> get(Handle handle) {
         std::shared_ptr<Object> object = find(handle);
-        if (!object) {
-            refuse(EAGLE_BAD_HANDLE, "%s is %#llx; the handle of a %s that was not released is wanted", kind_,
-                   static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(handle)), kind_);
-        }
+        if (!object) refuseDead(handle);
         return object;
+    }
+
+    /// The same for who needs no object.
+    void require(Handle handle) {
+        if (!contains(reinterpret_cast<std::uintptr_t>(handle))) refuseDead(handle);
     }
 
     /// Null where there is none.
@@ -56,6 +58,11 @@ public:
     }
 
 private:
+    [[noreturn, gnu::cold]] void refuseDead(Handle handle) const {
+        refuse(EAGLE_BAD_HANDLE, "%s is %#llx; the handle of a %s that was not released is wanted", kind_,
+               static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(handle)), kind_);
+    }
+
     static constexpr std::uintptr_t kStep = 16;  // clear of the small numbers that stand for default streams
 
     const char* const kind_;

@@ -78,6 +78,24 @@ double ns_since(Clock::time_point start) {
 
 }  // namespace
 
+uint64_t Slot::box_bytes() const {
+    switch (box) {
+        case Box::Mirror:
+        case Box::Matrix:
+            return sizeof(plugin::GRefMirror);
+        case Box::Float64:
+            return sizeof(double);
+        case Box::Float32:
+            return sizeof(float);
+        case Box::Int64:
+            return sizeof(int64_t);
+        case Box::SampleCount:
+            return sizeof(plugin::Index);
+        default:
+            return sizeof(plugin::ScalarHandle);
+    }
+}
+
 int64_t threads_of(const KernelObject* kernel, const void* const* params, int64_t n) {
     if (kernel->live < 0) return kernel->box.threads(n);
     const auto* count = static_cast<const plugin::ScalarHandle*>(params[kernel->live]);
@@ -116,6 +134,9 @@ eagle_status launch_on(const KernelObject* kernel, const void* const* params, in
                        uint64_t stream) {
     eagle_launch_desc desc = describe(kernel, kernel->entry, params, n);
     desc.stream = stream;
+    std::vector<uint64_t> sizes;
+    for (const Slot& slot : *kernel->slots) sizes.push_back(slot.box_bytes());
+    desc.param_sizes = sizes.data();
     if (!kernel->serial) desc.block = kernel->pace->grain(kernel->bytes_per_sample * kernel->box.lanes);
     const int64_t threads = kernel->box.threads(n);
     for (int64_t i = 0, parts = cut.filled(threads); i < parts; ++i) {

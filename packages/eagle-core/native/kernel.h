@@ -61,6 +61,8 @@ struct Slot {
                (box == Box::Sink && (cell > 0 || (!dims.empty() && *std::ranges::min_element(dims) >= 0)));
     }
     bool is_buffer() const { return box == Box::Table || box == Box::Matrix || box == Box::Sink; }
+    /// Bytes of the box itself.
+    uint64_t box_bytes() const;
     bool is_uniform() const { return box == Box::Float64 || box == Box::Float32 || box == Box::Int64; }
 };
 

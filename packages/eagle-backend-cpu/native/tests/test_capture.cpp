@@ -49,6 +49,46 @@ void testLaunchesAreRecorded() {
     eagle_backend_launcher_release(launcher);
 }
 
+/// Values that are copied lie where their types may, whatever comes before them.
+void testAlignedArguments() {
+    struct alignas(16) Wide {
+        std::uint64_t words[2];
+    };
+    Recorder recorder;
+    std::uint8_t one = 1;
+    std::uint16_t two = 2;
+    std::uint32_t four = 4;
+    std::uint64_t eight = 8, sum = 0;
+    Wide wide{{16, 32}};
+    Call call{[](void* const* params, std::int64_t, std::int64_t, std::int64_t) {
+                  const auto at = [&](int i) { return reinterpret_cast<std::uintptr_t>(params[i]); };
+                  CHECK(at(1) % 16 == 0 && at(2) % 2 == 0 && at(3) % 8 == 0 && at(5) % 4 == 0);
+                  const auto& wide = *static_cast<const Wide*>(params[1]);
+                  **static_cast<std::uint64_t* const*>(params[6]) =
+                      *static_cast<const std::uint8_t*>(params[0]) + wide.words[0] + wide.words[1] +
+                      *static_cast<const std::uint16_t*>(params[2]) + *static_cast<const std::uint64_t*>(params[3]) +
+                      *static_cast<const std::uint8_t*>(params[4]) + *static_cast<const std::uint32_t*>(params[5]);
+              },
+              {},
+              {}};
+    const auto give = [&](const void* box, std::uint64_t size) {
+        call.params.push_back(address(box));
+        call.sizes.push_back(size);
+    };
+    std::uint64_t* const out = &sum;
+    give(&one, 1), give(&wide, sizeof wide), give(&two, 2), give(&eight, 8), give(&one, 1), give(&four, 4);
+    give(&out, sizeof out);
+    call.count = call.n = 1;
+    const eagle_launcher launcher = captured(recorder, [&] {
+        call.launch(recorder.raw, true);
+        call.launch(recorder.raw, true);  // behind boxes of any size
+    });
+    one = 0, two = 0, four = 0, eight = 0, wide = {};
+    OK(eagle_backend_launcher_launch(launcher));
+    CHECK(sum == 1 + 16 + 32 + 2 + 8 + 1 + 4);
+    eagle_backend_launcher_release(launcher);
+}
+
 struct Trail {
     std::vector<int> steps;
     int value = 0;
@@ -505,6 +545,7 @@ int main() {
     for (const std::int32_t threads : {4, 1}) {
         OK(eagle_backend_team_size(threads, &previous));
         testLaunchesAreRecorded();
+        testAlignedArguments();
         testOtherWork();
         testThrowingEntries();
         testForks();

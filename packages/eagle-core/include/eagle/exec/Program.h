@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "eagle/exec/HostSchedule.h"
+#include "eagle/exec/HostTeam.h"
 #include "eagle/exec/Tape.h"
 
 namespace eagle::exec {
@@ -81,6 +82,7 @@ public:
     /// Runs the recordings one after the other. `threads` decides how forks are run.
     Program(const std::vector<std::shared_ptr<const Recording>>& recordings, int threads) : threads_(threads) {
         for (const auto& recording : recordings) add(recording);
+        pack();
     }
     Program(const Program&) = delete;
     Program& operator=(const Program&) = delete;
@@ -108,7 +110,7 @@ public:
     }
 
     void enable(std::uint32_t op, bool on) { ops_[op].on = on; }
-    Arguments& arguments(std::uint32_t op) { return *launches_[ops_[op].index].arguments; }
+    Arguments& arguments(std::uint32_t op) { return launches_[ops_[op].index].arguments; }
     Setter& setter(std::uint32_t op) { return setters_[ops_[op].index]; }
     void setSource(std::uint32_t op, const void* from) { ops_[op].copy.from = from; }
 
@@ -138,7 +140,7 @@ public:
 private:
     struct Recorded {
         std::int64_t count;
-        std::unique_ptr<Arguments> arguments;
+        Arguments arguments;
     };
 
     static bool isCuttable(const Op& op) {
@@ -216,10 +218,10 @@ private:
     }
 
     void addWork(const Launch& work) {
-        launches_.push_back({work.part.count, std::make_unique<Arguments>(work.arguments)});
-        Op& op = ops_[emit(Code::Launch, launches_.size() - 1)];
+        recorded_.push_back(&work);
+        Op& op = ops_[emit(Code::Launch, recorded_.size() - 1)];
         op.grain = static_cast<std::uint32_t>(work.grain);
-        op.launch = {work.entry, launches_.back().arguments->data(), work.part};
+        op.launch = {work.entry, nullptr, work.part};
         op.cuttable = isCuttable(op);
         shape_.push_back(work.arguments.size());
     }
@@ -307,8 +309,26 @@ private:
     static constexpr std::uint64_t kEnd = ~std::uint64_t{0}, kConditional = kEnd - 1;
     static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
+    /// Arguments in the order of their launches, one behind the other: a replay reads them in a row.
+    void pack() {
+        std::size_t units = 0;
+        for (const Launch* launch : recorded_) units += launch->arguments.units();
+        memory_.resize(units);
+        launches_.reserve(recorded_.size());
+        Arguments::Unit* next = memory_.data();
+        for (const Launch* launch : recorded_) {
+            launches_.push_back({launch->part.count, {launch->arguments, next}});
+            next += launch->arguments.units();
+        }
+        for (Op& op : ops_)
+            if (op.code == Code::Launch) op.launch.params = launches_[op.index].arguments.data();
+        recorded_ = {};
+    }
+
     int threads_;
     std::vector<Op> ops_;
+    std::vector<const Launch*> recorded_;  ///< while it is made
+    std::vector<Arguments::Unit> memory_;  ///< of the arguments
     std::vector<Recorded> launches_;
     std::vector<Fusion> fusions_;
     std::vector<Branches> branches_;

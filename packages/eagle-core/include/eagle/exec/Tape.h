@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,61 +18,73 @@
 
 namespace eagle::exec {
 
-/// The arguments of a launch: addresses of boxes. Where the size of one is known its value is kept here, elsewise the
-/// box stays the caller's.
+/// The arguments of a launch: addresses of boxes. Where the size of one is known its value lies behind them, in the
+/// same memory; elsewise the box stays the caller's.
 class Arguments {
 public:
     static constexpr std::uint64_t kLargest = 1 << 16;
 
+    struct alignas(16) Unit {
+        std::byte bytes[16];
+    };
+
     /// Without `sizes`, or where one is 0, a box stays the caller's.
-    Arguments(const std::uint64_t* addresses, const std::uint64_t* sizes, std::size_t n) : slots_(n) {
-        std::size_t end = 0;
+    Arguments(const std::uint64_t* addresses, const std::uint64_t* sizes, std::size_t n) {
+        std::vector<Slot> slots(n);
+        std::size_t end = n * sizeof(void*);
         for (std::size_t i = 0; i < n; ++i) {
             const std::uint64_t size = sizes ? sizes[i] : 0;
             if (size > kLargest) throw std::length_error("an argument of a launch is larger than 65536 bytes");
-            slots_[i] = {end, static_cast<std::size_t>(size)};
-            end += (static_cast<std::size_t>(size) + kAlign - 1) / kAlign * kAlign;
+            slots[i] = {aligned(end, size), static_cast<std::size_t>(size)};
+            if (size > 0) end = slots[i].offset + slots[i].size;
         }
-        values_.resize(end / kAlign);
-        addresses_.resize(n);
-        for (std::size_t i = 0; i < n; ++i) {
-            addresses_[i] = own(i);
-            set(i, reinterpret_cast<void*>(static_cast<std::uintptr_t>(addresses[i])));
-        }
+        own_.resize((end + sizeof(Unit) - 1) / sizeof(Unit));
+        units_ = own_.size();
+        slots_ = std::make_shared<const std::vector<Slot>>(std::move(slots));
+        lay(own_.data());
+        for (std::size_t i = 0; i < n; ++i) set(i, reinterpret_cast<void*>(static_cast<std::uintptr_t>(addresses[i])));
     }
-    Arguments(const Arguments& other) : slots_(other.slots_), values_(other.values_), addresses_(other.addresses_) {
-        for (std::size_t i = 0; i < slots_.size(); ++i)
-            if (slots_[i].size > 0) addresses_[i] = own(i);
+    /// A copy in other memory, units() of it, that outlives the copy.
+    Arguments(const Arguments& other, Unit* memory) : slots_(other.slots_), units_(other.units_) {
+        std::memcpy(memory, other.addresses_, units_ * sizeof(Unit));
+        lay(memory);
     }
     Arguments(Arguments&&) = default;
     Arguments& operator=(Arguments&&) = default;
-    Arguments& operator=(const Arguments&) = delete;
 
-    std::size_t size() const { return slots_.size(); }
-    void* const* data() const { return addresses_.data(); }
+    std::size_t size() const { return slots_->size(); }
+    std::size_t units() const { return units_; }
+    void* const* data() const { return addresses_; }
 
     /// The value at `box`, or `box` itself where the size is not known.
     void set(std::size_t i, void* box) {
-        if (slots_[i].size > 0)
-            std::memcpy(addresses_[i], box, slots_[i].size);
+        if ((*slots_)[i].size > 0)
+            std::memcpy(addresses_[i], box, (*slots_)[i].size);
         else
             addresses_[i] = box;
     }
 
 private:
-    static constexpr std::size_t kAlign = 16;
     struct Slot {
         std::size_t offset, size;
     };
-    struct alignas(kAlign) Unit {
-        std::byte bytes[kAlign];
-    };
 
-    void* own(std::size_t i) { return values_.empty() ? nullptr : values_.data() + slots_[i].offset / kAlign; }
+    /// Where an object of `size` bytes may lie: a size is a multiple of the alignment.
+    static std::size_t aligned(std::size_t offset, std::uint64_t size) {
+        const std::size_t alignment = std::min<std::uint64_t>(size & -size, alignof(Unit));
+        return size == 0 ? offset : (offset + alignment - 1) / alignment * alignment;
+    }
 
-    std::vector<Slot> slots_;
-    std::vector<Unit> values_;
-    std::vector<void*> addresses_;
+    void lay(Unit* memory) {
+        addresses_ = reinterpret_cast<void**>(memory);
+        for (std::size_t i = 0; i < slots_->size(); ++i)
+            if ((*slots_)[i].size > 0) addresses_[i] = reinterpret_cast<std::byte*>(memory) + (*slots_)[i].offset;
+    }
+
+    std::shared_ptr<const std::vector<Slot>> slots_;
+    std::size_t units_ = 0;
+    std::vector<Unit> own_;
+    void** addresses_ = nullptr;
 };
 
 struct Launch {
