@@ -9,14 +9,17 @@
 #include <sys/resource.h>
 #endif
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <ctime>
+#include <mutex>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -188,6 +191,57 @@ void testLaunchesAroundSleep() {
     }
 }
 
+/// Each participant begins with the same turns of every job, wherever the others are: their planes are in its caches.
+void testTurnsKeepTheirThreads() {
+    constexpr std::int64_t kTurns = 8;
+    for (const int size : {2, 3, 4}) {
+        Team::setSize(size);
+        const Team::Lease team = Team::tryLease();
+        CHECK(team && team->participants() == size);
+        std::vector<std::thread::id> owners;
+        for (int job = 0; job < 50; ++job) {
+            std::mutex mutex;
+            std::vector<std::pair<std::thread::id, std::int64_t>> began;
+            eagle::exec::forEach(*team, kTurns, true, [&](std::int64_t turn) {
+                const auto here = std::this_thread::get_id();
+                const auto isIn = [&](const auto& one) { return one.first == here; };
+                std::unique_lock lock(mutex);
+                if (std::none_of(began.begin(), began.end(), isIn)) began.emplace_back(here, turn);
+                while (static_cast<int>(began.size()) < size) {  // nobody helps before all have come
+                    lock.unlock();
+                    team->wake();
+                    std::this_thread::yield();
+                    lock.lock();
+                }
+            });
+            std::sort(began.begin(), began.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+            for (int k = 0; k < size; ++k) CHECK(began[static_cast<std::size_t>(k)].second == kTurns * k / size);
+            if (owners.empty())
+                for (const auto& [thread, turn] : began) owners.push_back(thread);
+            for (int k = 0; k < size; ++k) {
+                const auto at = static_cast<std::size_t>(k);
+                CHECK(began[at].first == owners[at]);
+            }
+        }
+    }
+}
+
+/// A job that bears the number of an old one, whose counters nobody has touched since.
+void testNumbersOfJobsComeAgain() {
+    constexpr int kNumbers = (1 << 16) - 1;
+    Team::setSize(4);
+    const Team::Lease team = Team::tryLease();
+    CHECK(team);
+    for (int round = 0; round < 3; ++round) {
+        std::atomic<int> taken[40] = {};
+        eagle::exec::forEach(*team, 40, false, [&](std::int64_t turn) { ++taken[turn]; });
+        for (const auto& each : taken) CHECK(each == 1);
+        for (int job = 1; job < kNumbers; ++job)
+            eagle::exec::forEach(*team, 1, false, [&](std::int64_t turn) { ++taken[turn]; });
+        CHECK(taken[0] == kNumbers);
+    }
+}
+
 void testLeaseIsExclusive() {
     const Team::Lease lease = Team::tryLease();
     CHECK(lease);
@@ -210,6 +264,8 @@ int main() {
     testIdleTeamBurnsNothing();
     testThreadsRunOut();
     testLaunchesAroundSleep();
+    testTurnsKeepTheirThreads();
+    testNumbersOfJobsComeAgain();
     testLeaseIsExclusive();
     CHECK(Team::tryLease());
     launchMany(100, 1 << 19, 4096);  // and the process ends while workers spin

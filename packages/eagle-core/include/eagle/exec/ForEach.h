@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 
 #include "eagle/exec/Team.h"
 
@@ -16,22 +17,20 @@ namespace eagle::exec {
 class Runs {
 public:
     Runs(Team& team, std::int64_t turns)
-        : team_(team), turns_(turns), runs_(std::min<std::int64_t>(team.participants(), turns)) {
-        for (std::int64_t run = 0; run < runs_; ++run)
-            team_.counters()[run].value.store(begin(run), std::memory_order_relaxed);
-    }
+        : team_(&team),
+          counters_(team.counters()),
+          job_(team.newJob()),
+          turns_(turns),
+          runs_(std::min<std::int64_t>(team.participants(), turns)) {}
 
     /// Calls turn(i) for those that nobody took, while it answers true.
     template <class Turn>
     void take(int self, const Turn& turn) const {
         for (std::int64_t help = 0; help < runs_; ++help) {
             const std::int64_t run = (self + help) % runs_, end = begin(run + 1);
-            std::atomic<std::int64_t>& next = team_.counters()[run].value;
-            while (next.load(std::memory_order_relaxed) < end) {
-                const std::int64_t i = next.fetch_add(1, std::memory_order_relaxed);
-                if (i >= end) break;
+            for (std::int64_t i; (i = counters_[run].next(job_, begin(run), end)) < end;) {
                 if (!turn(i)) return;
-                if (self == 0) team_.wakeIfLong();
+                if (self == 0) team_->wakeIfLong();
             }
         }
     }
@@ -39,39 +38,57 @@ public:
 private:
     std::int64_t begin(std::int64_t run) const { return turns_ * run / runs_; }
 
-    Team& team_;
-    const std::int64_t turns_, runs_;
+    Team* team_;
+    Team::Counter* counters_;
+    std::uint64_t job_;
+    std::int64_t turns_, runs_;
 };
 
 /// Calls body(i) once for each i in [0, turns), in any order and on any thread of the team, which the caller holds;
-/// returns when all are done. From `worthWaking` turns on sleepers are woken at once, elsewise when it takes long.
+/// returns when all are done. The first exception comes out here, after the turns that were begun. `wakes`: sleepers
+/// are woken at once, elsewise when it takes long.
+///
+/// What a worker reads of a job comes from the caller's caches, a line after the other: it lies in one piece, with a
+/// copy of the body, which had better hold values than references.
 template <class Body>
-void forEach(Team& team, std::int64_t turns, std::int64_t worthWaking, const Body& body) {
-    static_assert(noexcept(body(turns)), "a turn has nobody to throw to");
-    struct Loop {
+void forEach(Team& team, std::int64_t turns, bool wakes, const Body& body) {
+    struct alignas(64) Job {
+        Body body;
+        Runs runs;
         Team& team;
-        const Body& body;
-        const bool wakes;
-        const Runs runs;
-    } loop{team, body, turns >= worthWaking, Runs(team, turns)};
-    team.run(
-        [](void* job, int self) noexcept {
-            Loop& loop = *static_cast<Loop*>(job);
-            if (self == 0 && loop.wakes) loop.team.wake();
-            loop.runs.take(self, [&](std::int64_t i) { return loop.body(i), true; });
-        },
-        &loop);
+        bool wakes;
+        std::atomic<bool> failed{false};
+        std::exception_ptr error{};
+
+        void work(int self) noexcept {
+            try {
+                if (self == 0 && wakes) team.wake();
+                runs.take(self, [this](std::int64_t i) {
+                    if (!failed.load(std::memory_order_relaxed)) body(i);
+                    return !failed.load(std::memory_order_relaxed);
+                });
+            } catch (...) {
+                if (!failed.exchange(true, std::memory_order_relaxed)) error = std::current_exception();
+            }
+        }
+    } job{body, Runs(team, turns), team, wakes};
+    team.run([](void* job, int self) noexcept { static_cast<Job*>(job)->work(self); }, &job);
+    if (job.error) std::rethrow_exception(job.error);
 }
 
-/// The same with the team while nobody else has it, and in place elsewise. A turn is worth handing out: some
-/// microseconds of work.
+/// The same on a team that the caller may hold, else in place. A turn is worth handing out: some microseconds of work.
+template <class Body>
+void forEach(Team* team, std::int64_t turns, const Body& body) {
+    constexpr std::int64_t kWorthWaking = 16;
+    if (team) return forEach(*team, turns, turns >= kWorthWaking, body);
+    for (std::int64_t i = 0; i < turns; ++i) body(i);
+}
+
+/// The same with the team while nobody else has it.
 template <class Body>
 void forEach(std::int64_t turns, const Body& body) {
-    constexpr std::int64_t kWorthWaking = 16;
-    if (turns > 1 && Team::size() > 1) {
-        if (const Team::Lease team = Team::tryLease()) return forEach(*team, turns, kWorthWaking, body);
-    }
-    for (std::int64_t i = 0; i < turns; ++i) body(i);
+    const Team::Lease team = turns > 1 && Team::size() > 1 ? Team::tryLease() : Team::Lease();
+    forEach(team ? &*team : nullptr, turns, body);
 }
 
 }  // namespace eagle::exec

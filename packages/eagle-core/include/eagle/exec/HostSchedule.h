@@ -3,14 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <exception>
 #include <stdexcept>
 #include <vector>
 
 #include "eagle/exec/ForEach.h"
-#include "eagle/exec/HostTeam.h"
+#include "eagle/plugin.h"
 
 namespace eagle::exec {
 
@@ -28,28 +26,6 @@ constexpr Schedule resolve(std::int64_t n, std::int64_t branches, std::int64_t t
     return nativeOnly && small && branches >= 2 && threads >= 2 ? Schedule::BranchTasks : Schedule::WorkShare;
 }
 
-/// Calls task(i) once for each i in [0, tasks) on the team the caller holds, or in place without one. The first
-/// exception comes out here, after the tasks that were begun.
-template <class Task>
-void runTasks(Team* team, std::int64_t tasks, const Task& task) {
-    if (!team) {
-        for (std::int64_t i = 0; i < tasks; ++i) task(i);
-        return;
-    }
-    constexpr std::int64_t kWorthWaking = 16;
-    std::atomic<bool> failed{false};
-    std::exception_ptr error;
-    forEach(*team, tasks, kWorthWaking, [&](std::int64_t i) noexcept {
-        if (failed.load(std::memory_order_relaxed)) return;
-        try {
-            task(i);
-        } catch (...) {
-            if (!failed.exchange(true, std::memory_order_relaxed)) error = std::current_exception();
-        }
-    });
-    if (error) std::rethrow_exception(error);
-}
-
 struct HostBranchNode {
     plugin::HostEntry entry;
     void* const* params;
@@ -64,9 +40,7 @@ inline void runHostBranches(const std::vector<HostBranch>& branches) {
     for (const HostBranch& branch : branches)
         for (const HostBranchNode& node : branch)
             if (!node.entry) throw std::runtime_error("runHostBranches: a node has a null entry");
-    const auto count = static_cast<std::int64_t>(branches.size());
-    const Team::Lease lease = count > 1 && Team::size() > 1 ? Team::tryLease() : Team::Lease();
-    runTasks(lease ? &*lease : nullptr, count, [&](std::int64_t i) {
+    exec::forEach(static_cast<std::int64_t>(branches.size()), [&](std::int64_t i) {
         for (const HostBranchNode& node : branches[static_cast<std::size_t>(i)])
             for (const plugin::Partition& part : node.parts)
                 if (part.count > 0) node.entry(node.params, part.base, part.count, part.nSamples);

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -49,63 +47,26 @@ private:
     std::uint64_t pieces_, rowsEach_, longer_;  ///< the first `longer_` pieces have one row more
 };
 
-/// A range shared by a team: body(begin, count) for each piece of it.
+/// A range shared by a team that the caller holds: body(begin, count) for each piece of it, as forEach does.
 template <class Body>
-class HostJob {
-public:
-    HostJob(Team& team, std::int64_t base, std::int64_t count, std::int64_t grain, const Body& body)
-        : team_(team),
-          body_(body),
-          cut_(base, count, grain, kPiecesEach * team.participants()),
-          big_(count >= kBigCount) {}
-
-    void run() {
-        if (cut_.pieces() == 1) {
-            call(0);
-            return;
-        }
-        const Runs runs(team_, cut_.pieces());
-        runs_ = &runs;
-        team_.run([](void* job, int self) noexcept { static_cast<HostJob*>(job)->work(self); }, this);
-        if (error_) std::rethrow_exception(error_);
-    }
-
-private:
-    static constexpr std::int64_t kPiecesEach = 16;
-    static constexpr std::int64_t kBigCount = std::int64_t{1}
-                                              << 18;  ///< worth waking sleepers for, whatever the kernel
-
-    void call(std::int64_t piece) const {
-        const std::int64_t begin = cut_.begin(piece);
-        body_(begin, cut_.begin(piece + 1) - begin);
-    }
-
-    void work(int self) noexcept {
-        try {
-            if (self == 0 && big_) team_.wake();
-            runs_->take(self, [this](std::int64_t piece) {
-                if (!failed_.load(std::memory_order_relaxed)) call(piece);
-                return !failed_.load(std::memory_order_relaxed);
-            });
-        } catch (...) {
-            if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
-        }
-    }
-
-    Team& team_;
-    const Body& body_;
-    const Cut cut_;
-    const bool big_;
-    const Runs* runs_ = nullptr;
-    std::atomic<bool> failed_{false};
-    std::exception_ptr error_;  ///< of the first that failed
-};
+void forPieces(Team& team, std::int64_t base, std::int64_t count, std::int64_t grain, const Body& body) {
+    constexpr std::int64_t kPiecesEach = 16;
+    constexpr std::int64_t kBigCount = std::int64_t{1} << 18;  // worth waking sleepers for, whatever the kernel
+    const Cut cut(base, count, grain, kPiecesEach * team.participants());
+    if (cut.pieces() == 1) return body(base, count);
+    forEach(team, cut.pieces(), count >= kBigCount, [cut, body](std::int64_t piece) {
+        const std::int64_t begin = cut.begin(piece);
+        body(begin, cut.begin(piece + 1) - begin);
+    });
+}
 
 /// An entry over a partition with a team that the caller holds.
 inline void run(Team& team, plugin::HostEntry entry, void* const* params, const plugin::Partition& partition,
                 std::int64_t grain) {
-    const auto piece = [&](std::int64_t begin, std::int64_t count) { entry(params, begin, count, partition.nSamples); };
-    HostJob(team, partition.base, partition.count, grain, piece).run();
+    forPieces(team, partition.base, partition.count, grain,
+              [entry, params, samples = partition.nSamples](std::int64_t begin, std::int64_t count) {
+                  entry(params, begin, count, samples);
+              });
 }
 
 namespace detail {

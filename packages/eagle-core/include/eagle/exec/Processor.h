@@ -27,6 +27,17 @@ inline void pause() {
 #endif
 }
 
+/// Asks for the first cache lines of an object that is about to be read.
+inline void prefetch(const void* object) {
+#if defined(__GNUC__) || defined(__clang__)
+    constexpr int kLine = 64;
+    __builtin_prefetch(object);
+    __builtin_prefetch(static_cast<const char*>(object) + kLine);
+#else
+    (void)object;
+#endif
+}
+
 inline constexpr int kUnknownProcessor = -1;
 
 inline int currentProcessor() {

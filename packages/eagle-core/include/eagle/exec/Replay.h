@@ -55,30 +55,30 @@ public:
             const Op& op = ops_[at];
             switch (op.code) {
                 case Code::Launch:
-                    if (op.on) timed(at, [&] { launch(op); });
+                    if (op.on) timed(times_, at, [&] { launch(op); });
                     ++at;
                     break;
                 case Code::Copy:
                 case Code::Zero:
-                    if (op.on) timed(at, [&] { move(op); });
+                    if (op.on) timed(times_, at, [&] { move(op); });
                     ++at;
                     break;
                 case Code::HostFunction:
                     crew_.leave();
-                    timed(at, [&] { op.hostFunction.fn(op.hostFunction.arg); });
+                    timed(times_, at, [&] { op.hostFunction.fn(op.hostFunction.arg); });
                     ++at;
                     break;
                 case Code::HostCall: {
                     crew_.leave();
                     std::int32_t answer = 0;
-                    timed(at, [&] { answer = op.hostCall.fn(op.hostCall.arg); });
+                    timed(times_, at, [&] { answer = op.hostCall.fn(op.hostCall.arg); });
                     if (answer != 0) return false;
                     ++at;
                     break;
                 }
                 case Code::Native:
                     crew_.leave();  // it takes the team itself
-                    if (op.on) timed(at, [&] { program_.native(op)(); });
+                    if (op.on) timed(times_, at, [&] { program_.native(op)(); });
                     ++at;
                     break;
                 case Code::Fork:
@@ -111,11 +111,11 @@ private:
     static double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
     template <class Work>
-    void timed(std::uint32_t at, const Work& work) {
+    static void timed(Times* times, std::uint32_t at, const Work& work) {
         if constexpr (Timed) {
             const auto start = Clock::now();
             work();
-            (*times_)[at] += since(start);
+            (*times)[at] += since(start);
         } else {
             work();
         }
@@ -147,21 +147,22 @@ private:
     std::uint32_t fork(const Op& op, std::uint32_t at) {
         const auto& tasks = program_.branches(op).tasks;
         if (tasks.empty()) return at + 1;
-        runTasks(crew_.get(), static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
-            for (const auto& [first, last] : tasks[static_cast<std::size_t>(i)]) branch(first, last);
-        });
+        forEach(crew_.get(), static_cast<std::int64_t>(tasks.size()),
+                [each = tasks.data(), ops = ops_, times = times_](std::int64_t i) {
+                    for (const auto& [first, last] : each[i]) branch(ops, first, last, times);
+                });
         return op.target;
     }
 
     /// One thread's: launches and copies; forks and fusions within are run node by node.
-    void branch(std::uint32_t first, std::uint32_t last) {
+    static void branch(const Op* ops, std::uint32_t first, std::uint32_t last, Times* times) {
         for (std::uint32_t at = first; at < last; ++at) {
-            const Op& op = ops_[at];
+            const Op& op = ops[at];
             if (!op.on) continue;
             if (op.code == Code::Launch)
-                timed(at, [&] { runHere(op); });
+                timed(times, at, [&] { runHere(op); });
             else if (op.code == Code::Copy || op.code == Code::Zero)
-                timed(at, [&] { move(op); });
+                timed(times, at, [&] { move(op); });
         }
     }
 
@@ -170,14 +171,14 @@ private:
         const std::uint32_t first = at + 1, last = op.target;
         const auto start = Clock::time_point(Timed ? Clock::now() : Clock::time_point());
         Shares shares(Timed ? last - first : 0);
-        const auto piece = [&](std::int64_t begin, std::int64_t count) {
+        const auto piece = [first, last, ops = ops_, &shares](std::int64_t begin, std::int64_t count) {
             for (std::int64_t end = begin + count; begin < end; begin += kTileSamples)
-                tile(first, last, begin, std::min(begin + kTileSamples, end), shares);
+                tile(ops, first, last, begin, std::min(begin + kTileSamples, end), shares);
         };
         if (fusion.first < fusion.base) piece(fusion.first, fusion.base - fusion.first);
         Team* team = fusion.end - fusion.base >= 2 * fusion.grain ? crew_.get() : nullptr;
         if (team)
-            HostJob(*team, fusion.base, fusion.end - fusion.base, fusion.grain, piece).run();
+            forPieces(*team, fusion.base, fusion.end - fusion.base, fusion.grain, piece);
         else
             piece(fusion.base, fusion.end - fusion.base);
         if constexpr (Timed) shares.divide(since(start), first, *times_);
@@ -203,9 +204,10 @@ private:
         std::vector<std::atomic<std::int64_t>> took_;
     };
 
-    void tile(std::uint32_t first, std::uint32_t last, std::int64_t begin, std::int64_t end, Shares& shares) const {
+    static void tile(const Op* ops, std::uint32_t first, std::uint32_t last, std::int64_t begin, std::int64_t end,
+                     Shares& shares) {
         for (std::uint32_t at = first; at < last; ++at) {
-            const Op& op = ops_[at];
+            const Op& op = ops[at];
             const plugin::Partition& part = op.launch.part;
             const std::int64_t base = std::max(begin, part.base), stop = std::min(end, part.base + part.count);
             if (!op.on || base >= stop) continue;

@@ -75,9 +75,28 @@ public:
         Team* team_ = nullptr;
     };
 
-    /// A counter on a cache line of its own.
-    struct alignas(64) Counter {
-        std::atomic<std::int64_t> value{0};
+    /// Counts for one job after the other, on a cache line of its own. It need not be reset, so that the line stays
+    /// with whom it serves: what another job left counts as not begun.
+    class alignas(64) Counter {
+    public:
+        /// The next in [first, end) that nobody took; `end` where there is none.
+        std::int64_t next(std::uint64_t job, std::int64_t first, std::int64_t end) {
+            std::uint64_t seen = last_.load(std::memory_order_relaxed);
+            for (;;) {
+                const auto i = (seen & kLastJob) == job ? static_cast<std::int64_t>(seen >> kJobBits) : first;
+                if (i >= end) return end;
+                if (last_.compare_exchange_weak(seen, static_cast<std::uint64_t>(i + 1) << kJobBits | job,
+                                                std::memory_order_relaxed))
+                    return i;
+            }
+        }
+
+    private:
+        friend class Team;
+        static constexpr int kJobBits = 16;
+        static constexpr std::uint64_t kLastJob = (std::uint64_t{1} << kJobBits) - 1;
+
+        std::atomic<std::uint64_t> last_{0};  ///< what comes next, and the number of the job: from 1
     };
 
     /// Threads a launch uses from now on, the caller included.
@@ -109,13 +128,22 @@ public:
     /// Forks that led to this process: a child does not have the workers its parent had.
     static std::uint32_t forks() { return forks_.load(std::memory_order_relaxed); }
 
-    /// One per participant, for the job's own use.
+    /// One per participant, for the jobs' own use.
     Counter* counters() { return counters_.get(); }
+
+    /// The number that a job counts under.
+    std::uint64_t newJob() {
+        if (counted_ == Counter::kLastJob) {
+            for (int i = 0; i < participants(); ++i) counters_[i].last_.store(0, std::memory_order_relaxed);
+            counted_ = 0;
+        }
+        return ++counted_;
+    }
 
     /// Runs work(job, 0) here and work(job, k) on every worker that comes before this one is done.
     void run(Work work, void* job) {
-        work_ = work;
-        job_ = job;
+        work_.store(work, std::memory_order_relaxed);
+        job_.store(job, std::memory_order_relaxed);
         const bool watch = someoneSleeps();
         if (watch) noteStart();
         const std::uint32_t generation = (state_.load(std::memory_order_relaxed) + kGeneration) & ~(kGeneration - 1);
@@ -233,7 +261,7 @@ private:
         askForShortTurns();
         std::uint32_t last = kNoJob;
         while (join(self, last)) {
-            work_(job_, self);
+            work_.load(std::memory_order_relaxed)(job_.load(std::memory_order_relaxed), self);
             const std::uint32_t before = state_.fetch_sub(1, std::memory_order_acq_rel);
             if ((before & (kCallerSleeps | kActive)) == (kCallerSleeps | 1)) state_.notify_one();
         }
@@ -249,6 +277,7 @@ private:
         for (int turn = 1;; ++turn) {
             std::uint32_t state = state_.load(std::memory_order_acquire);
             if (isOpen(state, last)) {
+                prefetch(job_.load(std::memory_order_relaxed));
                 if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) continue;
                 last = state & ~(kGeneration - 1);
                 return true;
@@ -282,10 +311,10 @@ private:
         for (int more = 0; more < 2 && someoneSleeps(); ++more) wakes_.notify_one();
     }
 
-    // Changes with every job. The work is written while no job is open and read by those who joined one.
+    // Changes with every job. The work is written while no job is open and used by those who joined one.
     alignas(64) std::atomic<std::uint32_t> state_{0};
-    Work work_ = nullptr;
-    void* job_ = nullptr;
+    std::atomic<Work> work_{nullptr};
+    std::atomic<void*> job_{nullptr};
     // Seldom changes.
     alignas(64) std::atomic<std::uint32_t> wakes_{0};
     std::atomic<int> sleepers_{0};
@@ -294,6 +323,7 @@ private:
     // The lease holder's.
     alignas(64) std::atomic_flag busy_;
     int sizedFor_ = 1;
+    std::uint64_t counted_ = 0;  ///< jobs, since the counters were new
     Clock::time_point busySince_, lastEnd_;
     std::unique_ptr<Counter[]> counters_ = std::make_unique<Counter[]>(1);
     std::vector<std::thread> workers_;
