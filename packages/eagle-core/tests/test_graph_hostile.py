@@ -19,7 +19,7 @@ import builder_kernels as bs
 import graph_kernels as ks
 import numpy as np
 import pytest
-from graph_forms import Array, add_one, bind, interrupted, nothing, u32
+from graph_forms import Array, add_one, bind, nothing, u32
 
 import eagle
 from eagle import SkipGuard, opaque, repeat_while, skippable
@@ -280,52 +280,7 @@ def test_own_code_forks(team: Callable[[int], None]) -> None:
     assert status == 0 and os.waitstatus_to_exitcode(os.waitpid(pids[0], 0)[1]) == 0
 
 
-# ---- Ctrl-C, the end of the interpreter ------------------------------------------------------------------------------
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize("loop", [False, True])
-def test_ctrl_c_where_replays_become_slow(loop: bool) -> None:
-    """Those that were brief may have been many at a time."""
-    x, wanted = np.ones(1_000_000), u32(0)
-    part: Any = skippable(bind(ks.halve, x=x).launch, SkipGuard.nonzero(wanted))
-    g = Graph().add_node(repeat_while(part, SkipGuard.nonzero(u32(1))) if loop else part).build()
-    if not loop:
-        g.launch(1000)
-    later = threading.Timer(0.1, lambda: wanted.fill(1))
-    later.start()
-    assert interrupted(lambda: g.launch(10**12)) < 2.0
-    later.join()
-    assert x[0] < 1.0
-
-
-def long_chain(fuse: bool) -> Graph:
-    planes = [bind(ks.halve, x=np.ones(1_000_000)) for _ in range(4)]
-    g = Graph()
-    g.fuse = fuse
-    for i in range(20_000):
-        g.add(planes[i % 4])
-    return g
-
-
-def long_fork() -> Graph:
-    return Graph().add_group([[bind(ks.halve, x=np.ones(1_000_000))] * 10_000 for _ in range(2)])
-
-
-def long_copies() -> Graph:
-    x, y, g = np.ones(2_000_000), np.ones(2_000_000), Graph()
-    for _ in range(5000):
-        g.add_node(eagle.copy(x, into=y)).add_node(eagle.reduce(x, np.zeros(1)))
-    return g
-
-
-LONG = {"chain": lambda: long_chain(False), "tiles": lambda: long_chain(True), "fork": long_fork, "copies": long_copies}
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize("kind", LONG)
-def test_ctrl_c_within_one_long_replay(kind: str) -> None:
-    assert interrupted(LONG[kind]().build().launch) < 2.0
+# ---- the end of the interpreter --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("work", ["native", "large", "own code", "loop", "profile", "building"])

@@ -144,14 +144,19 @@ def _kind_of(value: object) -> str:
     return f"{shown(value)}, a {type(value).__name__}"
 
 
-def _code(node: Node, ctx: object) -> Callable[[], object]:
+def _function(node: Node, ctx: object) -> Callable[[], object]:
+    code: OwnCode = node.payload
+    return code.fn
+
+
+def _code(node: Node, ctx: object) -> OwnCode:
     code: OwnCode = node.payload
     return code
 
 
 for _kind, _tier in (("opaque", "capture"), ("opaque_stream", "stream"), ("opaque_host", "host")):
     register_built_in(NodeKind(_kind, reads=lambda node: node.payload.reads, writes=lambda node: node.payload.writes,
-                               lower_gpu=_code, lower_cpu=_code, tier=_tier),
+                               lower_gpu=_code, lower_cpu=_function, tier=_tier),
                       lambda payload: isinstance(payload, OwnCode))
 
 
