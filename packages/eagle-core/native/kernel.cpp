@@ -25,18 +25,6 @@ constexpr double kLaunchNs = 60;             // what an empty launch measures
 constexpr int64_t kWorthAligning = 512;      // samples of a launch that gains by an aligned start
 constexpr uint32_t kOnePiece = std::numeric_limits<uint32_t>::max();
 
-/// How many samples from `first` on stand before the next cache line of the plane a launch aligns to: vector stores
-/// that cross lines cost a streaming kernel a third of its speed.
-int64_t samples_to_line(const KernelObject* kernel, const void* const* params, int64_t first) {
-    constexpr std::uintptr_t kLine = 64;
-    if (kernel->lead < 0) return 0;
-    const auto slot = static_cast<std::size_t>(kernel->lead);
-    const auto size = static_cast<std::uintptr_t>((*kernel->slots)[slot].bytes / (*kernel->slots)[slot].width);
-    const std::uintptr_t data = *static_cast<const std::uintptr_t*>(params[slot]);  // a box begins with the address
-    const std::uintptr_t before = (data + static_cast<std::uintptr_t>(first) * size) % kLine;
-    return before == 0 || before % size != 0 ? 0 : static_cast<int64_t>((kLine - before) / size);
-}
-
 eagle_launch_desc describe(const KernelObject* kernel, uint64_t entry, const void* const* params, int64_t n) {
     eagle_launch_desc desc{};
     desc.struct_size = sizeof desc;
@@ -49,20 +37,19 @@ eagle_launch_desc describe(const KernelObject* kernel, uint64_t entry, const voi
     return desc;
 }
 
-/// One seam launch a partition, after one of the samples up to a cache line. A serial kernel's range ascends in pieces
-/// that each count as one.
-eagle_status run(const KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
-    eagle_launch_desc desc = describe(kernel, kernel->entry, params, n);
+/// One seam launch for each partition of so many threads, after one of the samples up to a cache line: `lead` of them,
+/// or those of its own plane. A serial kernel's range ascends in pieces that each count as one.
+eagle_status run(const KernelObject* kernel, eagle_launch_desc desc, int64_t threads, const Cut& cut,
+                 std::optional<int64_t> lead = {}) {
     if (!kernel->serial) desc.block = kernel->pace->grain(kernel->bytes_per_sample * kernel->box.lanes);
     const auto run_device = kernel->seam->fn.run_device;
-    const int64_t threads = threads_of(kernel, params, n);
     for (int64_t i = 0, parts = cut.filled(threads); i < parts; ++i) {
         const plugin::Partition part = cut.at(i, threads);
         const int64_t most = kernel->serial ? int64_t{kOnePiece} : part.count;
-        const int64_t lead = part.count >= kWorthAligning ? samples_to_line(kernel, params, part.base) : 0;
+        const int64_t first = lead ? *lead : lead_of(kernel, reinterpret_cast<const void* const*>(desc.params), part);
         for (int64_t done = 0; done < part.count; done += desc.count) {
             desc.base = part.base + done;
-            desc.count = done == 0 && lead > 0 ? lead : std::min(part.count - done, most);
+            desc.count = std::min(part.count - done, done == 0 && first > 0 ? first : most);
             int32_t launched = 0;
             if (const eagle_status status = run_device(&desc, &launched)) return status;
         }
@@ -96,6 +83,16 @@ uint64_t Slot::box_bytes() const {
     }
 }
 
+int64_t lead_of(const KernelObject* kernel, const void* const* params, const plugin::Partition& part) {
+    constexpr std::uintptr_t kLine = 64;
+    if (kernel->lead < 0 || part.count < kWorthAligning) return 0;
+    const auto slot = static_cast<std::size_t>(kernel->lead);
+    const auto size = static_cast<std::uintptr_t>((*kernel->slots)[slot].bytes / (*kernel->slots)[slot].width);
+    const std::uintptr_t data = *static_cast<const std::uintptr_t*>(params[slot]);  // a box begins with the address
+    const std::uintptr_t before = (data + static_cast<std::uintptr_t>(part.base) * size) % kLine;
+    return before == 0 || before % size != 0 ? 0 : static_cast<int64_t>((kLine - before) / size);
+}
+
 int64_t threads_of(const KernelObject* kernel, const void* const* params, int64_t n) {
     if (kernel->live < 0) return kernel->box.threads(n);
     const auto* count = static_cast<const plugin::ScalarHandle*>(params[kernel->live]);
@@ -125,28 +122,20 @@ plugin::Partition Cut::at(int64_t i, int64_t n) const {
 eagle_status launch_released(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
     if (n <= 0) return EAGLE_OK;
     const auto start = Clock::now();
-    const eagle_status status = run(kernel, params, n, cut);
+    const eagle_status status =
+        run(kernel, describe(kernel, kernel->entry, params, n), threads_of(kernel, params, n), cut);
     kernel->pace->learn(n, ns_since(start));
     return status;
 }
 
 eagle_status launch_on(const KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut,
-                       uint64_t stream) {
+                       uint64_t stream, std::optional<int64_t> lead) {
     eagle_launch_desc desc = describe(kernel, kernel->entry, params, n);
     desc.stream = stream;
     std::vector<uint64_t> sizes;
     for (const Slot& slot : *kernel->slots) sizes.push_back(slot.box_bytes());
     desc.param_sizes = sizes.data();
-    if (!kernel->serial) desc.block = kernel->pace->grain(kernel->bytes_per_sample * kernel->box.lanes);
-    const int64_t threads = kernel->box.threads(n);
-    for (int64_t i = 0, parts = cut.filled(threads); i < parts; ++i) {
-        const plugin::Partition part = cut.at(i, threads);
-        desc.base = part.base;
-        desc.count = part.count;
-        int32_t launched = 0;
-        if (const eagle_status status = kernel->seam->fn.run_device(&desc, &launched)) return status;
-    }
-    return EAGLE_OK;
+    return run(kernel, desc, kernel->box.threads(n), cut, lead);
 }
 
 eagle_status launch_entry(const KernelObject* kernel, uint64_t entry, const void* const* params,
@@ -184,7 +173,7 @@ bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cu
     } else if (pace.due()) {
         status = launch_released(kernel, params, n, cut);
     } else {
-        status = run(kernel, params, n, cut);
+        status = run(kernel, describe(kernel, kernel->entry, params, n), threads_of(kernel, params, n), cut);
     }
     return passed(kernel, status);
 }

@@ -33,6 +33,18 @@ std::string_view name_of(PyObject* item) {
     throw PythonError{};
 }
 
+/// Kernels that may run together, tile by tile, are cut alike whether they do or not: where the first that can be
+/// aligned is.
+std::optional<int64_t> lead_of(const std::vector<BoundObject*>& bounds) {
+    if (bounds.size() == 1) return {};
+    for (const BoundObject* bound : bounds) {
+        const Stage& stage = *bound->stages->front();
+        const int64_t n = stage.block.n();
+        if (stage.kernel->lead >= 0) return lead_of(stage.kernel, stage.block.params(), {0, n, n});
+    }
+    return 0;
+}
+
 template <class... Out>
 void parse(PyObject* item, const char* format, Out... out) {
     if (!PyArg_ParseTuple(item, format, out...)) throw PythonError{};
@@ -255,6 +267,7 @@ void Recording::record(const Steps& steps, uint64_t stream) {
         switch (step.kind) {
             case Step::Kind::Launch: {
                 const bool fuse = step.fuse && step.bounds.size() > 1 && seam.fn.capture_fuse;
+                const std::optional<int64_t> lead = lead_of(step.bounds);
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{1});
                 for (const BoundObject* bound : step.bounds) {
                     const int64_t n = bound->stages->front()->block.n();
@@ -263,7 +276,7 @@ void Recording::record(const Steps& steps, uint64_t stream) {
                         record_look(stream);
                         if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{1});
                     }
-                    attributed(stream, [&] { record(bound, stream); });
+                    attributed(stream, [&] { record(bound, stream, lead); });
                 }
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{0});
                 break;
@@ -314,7 +327,7 @@ void Recording::record(const Steps& steps, uint64_t stream) {
     }
 }
 
-void Recording::record(const BoundObject* bound, uint64_t stream) {
+void Recording::record(const BoundObject* bound, uint64_t stream, std::optional<int64_t> lead) {
     for (const auto& stage : *bound->stages) {
         for (const Kept& plane : stage->clears)
             backend_->call(&Symbols::memset_device, reinterpret_cast<uint64_t>(plane.data), plane.bytes(), stream);
@@ -322,7 +335,7 @@ void Recording::record(const BoundObject* bound, uint64_t stream) {
         const auto begin = [](void* stage) -> int32_t { return static_cast<Stage*>(stage)->block.begin(), 0; };
         const auto finish = [](void* stage) -> int32_t { return static_cast<Stage*>(stage)->block.finish(); };
         if (!whole) record(begin, stage.get(), stream);
-        backend_->check(launch_on(stage->kernel, stage->block.params(), stage->block.n(), *bound->cut, stream));
+        backend_->check(launch_on(stage->kernel, stage->block.params(), stage->block.n(), *bound->cut, stream, lead));
         if (!whole) record(finish, stage.get(), stream);
     }
 }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -63,7 +64,8 @@ struct HostCall {
 
 /// Steps of a program, as tuples of Python; recorded once, replayed as a whole.
 ///
-///     ("launch", (bound, ...), fuse)          kernels; `fuse`: each touches nothing but the cells of its own sample
+///     ("launch", (bound, ...), fuse)          one kernel, or some that each touch nothing but the cells of their own
+///                                             sample; `fuse`: to be run tile by tile
 ///     ("call", function)
 ///     ("copy", dst, src, bytes, direction)
 ///     ("entry", address, (argument, ...), ((base, count, n), ...), grain)
@@ -105,7 +107,7 @@ private:
     Step prepare_fork(PyObject* item, uint64_t stream);
     Step prepare_conditional(PyObject* item, uint64_t stream);
     void record(const Steps& steps, uint64_t stream);
-    void record(const BoundObject* bound, uint64_t stream);
+    void record(const BoundObject* bound, uint64_t stream, std::optional<int64_t> lead);
     void record(eagle_void_callback function, void* argument, uint64_t stream);
     void record_work(const Steps& steps, uint64_t stream);
     bool is_due(int64_t n, int64_t most);

@@ -105,6 +105,31 @@ def test_boxes(recorder: Recorder) -> None:
         assert recorder.pieces() == [(0, n, n)]
 
 
+def test_boxes_of_a_graph(recorder: Recorder) -> None:
+    """They are copied, and lie closely; the entry reads 40 bytes of each, so the largest come last."""
+    spec = [("nsamples", "n"), ("uniform", "k"), ("uniform", "a"), ("lookup", "finished_count"), ("terminated", "done"),
+            ("per_sample", "x"), ("vec_in", "v"), ("mutable", "state")]
+    plugin = recorder.plugin("record", spec, arg_widths={"state": 3, "v": 3}, vec_mutables={"state"},
+                             params=({"name": "k", "dtype": "int"}, {"name": "a"}))
+    n, count = 5, np.zeros(1, np.uint32)
+    planes: dict[str, Any] = {"state": np.ones((3, n)), "v": np.ones((3, n)), "x": np.ones(n),
+                              "done": np.zeros(n, bool), "finished_count": count}
+    bound = plan(plugin, structure=HostTeam).bind(**planes, a=1.5, k=-7)
+    for times in (1, 2):
+        g = eagle.Graph()
+        for _ in range(times):  # behind boxes of an odd number of bytes
+            g.add(bound)
+        g.build()
+        recorder.reset()
+        g.launch()
+        assert recorder.box(0, "<I") == (n,) and recorder.box(1, "<q") == (-7,) and recorder.box(2, "<d") == (1.5,)
+        for i, cells in ((3, 1), (4, n), (5, n)):
+            assert recorder.box(i, HANDLE) == (planes[spec[i][1]].ctypes.data, cells, 1, 1, 0)
+        for i in (6, 7):
+            assert recorder.box(i, MIRROR) == (planes[spec[i][1]].ctypes.data, n, n, 1, 1, 0)
+        assert recorder.pieces() == [(0, n, n)] * times
+
+
 def test_float32_uniforms_are_four_bytes(recorder: Recorder) -> None:
     plugin = recorder.plugin("record", [("mutable", "y"), ("uniform", "a")], scalar_type="float32")
     plan(plugin, structure=HostTeam).run(y=np.zeros(2, np.float32), a=0.1)
@@ -244,6 +269,43 @@ def test_pieces_begin_on_cache_lines_of_the_output(recorder: Recorder, offset: i
         assert all(a + b == c for (a, b, _), (c, _, _) in zip(pieces, pieces[1:], strict=False))
         assert all((y.ctypes.data + 8 * base) % 64 == 0 for base, _, _ in pieces[1:])
         assert {samples for _, _, samples in pieces} == {n}
+
+
+@pytest.mark.parametrize("offset", [0, 8, 16, 56])
+@pytest.mark.parametrize("n", [5, 511, 512, 513, 3000])
+def test_a_graph_cuts_a_launch_as_the_launch_does(recorder: Recorder, n: int, offset: int) -> None:
+    bound = plan(recorder.plugin("record", [("mutable", "y")]), structure=HostTeam).bind(y=aligned(n, offset))
+    eagle.set_num_threads(1)
+    first = -offset % 64 // 8 if n >= 512 else 0
+    for launch in (bound.launch, eagle.Graph().add(bound).build().launch):
+        recorder.reset()
+        launch()
+        assert recorder.pieces() == [piece for piece in ((0, first, n), (first, n - first, n)) if piece[1] > 0]
+
+
+@pytest.mark.parametrize("offsets", [(0, 0, 0), (24, 8, 0), (0, 8, 16)])
+def test_launches_of_a_graph_are_cut_alike_whether_they_run_together_or_not(
+        recorder: Recorder, offsets: tuple[int, ...]) -> None:
+    """Where the first writes: to no cache line of another's plane, but with the same last vectors."""
+    n, tile = 3000, 1024
+    made = plan(recorder.plugin("record", [("mutable", "y")]), structure=HostTeam)
+    eagle.set_num_threads(1)
+    first = -offsets[0] % 64 // 8
+    cuts = [0, *range(first, n, tile), n] if first else [*range(0, n, tile), n]
+    for fuse in (True, False):
+        g = eagle.Graph()
+        g.fuse = fuse
+        for offset in offsets:
+            g.add(made.bind(y=aligned(n, offset)))
+        g.build()
+        assert [stage.tile for stage in g.stages] == ([0, 0, 0] if fuse else [-1, -1, -1])
+        recorder.reset()
+        g.launch()
+        if fuse:
+            wanted = [(a, b - a, n) for a, b in zip(cuts, cuts[1:], strict=False) for _ in offsets]
+        else:
+            wanted = [piece for piece in ((0, first, n), (first, n - first, n)) if piece[1] > 0] * 3
+        assert recorder.pieces() == wanted
 
 
 def test_partitions_reach_the_entry_in_every_door(recorder: Recorder) -> None:

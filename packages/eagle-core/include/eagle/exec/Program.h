@@ -201,7 +201,7 @@ private:
             const Launch& launch = *launchOf(sequence.entries[i]);
             fusion.first = std::min(fusion.first, launch.part.base);
             fusion.end = std::max(fusion.end, launch.part.base + launch.part.count);
-            perPiece += 1 / static_cast<double>(launch.grain);
+            if (launch.part.base + launch.part.count > fusion.base) perPiece += 1 / static_cast<double>(launch.grain);
         }
         fusion.grain = static_cast<std::int64_t>(std::max(1 / perPiece, kSmallestPiece));
         if (fusion.end - fusion.first <= kTileSamples) return kNone;

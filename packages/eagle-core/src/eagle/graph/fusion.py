@@ -20,28 +20,32 @@ __all__ = ["Fusion"]
 
 
 class Fusion:
-    """Which consecutive launches run tile by tile, together; of a graph that is asked to, and for one build.
+    """Which consecutive launches may run tile by tile, together, and whether they do; for one build of a graph.
 
     Launches over the same samples, each of which touches of every plane that some of them writes the cells of its own
     sample alone, and which share memory only where a plane is the very same.
     """
 
     def __init__(self, wanted: bool) -> None:
-        self._wanted = wanted
+        self.wanted = wanted
         self._local: dict[Hashable, _Slots | None] = {}  # by kernel
         self._found: dict[tuple[int, ...], list[list[Node]]] = {}
 
     def runs(self, nodes: Sequence[Node]) -> list[list[Node]]:
-        """The nodes in order; what runs together in one list."""
+        """The nodes in order; what may run together in one list."""
         key = tuple(map(id, nodes))
         if key not in self._found:
-            self._found[key] = list(self._runs(nodes)) if self._wanted else [[node] for node in nodes]
+            self._found[key] = list(self._runs(nodes))
         return self._found[key]
+
+    def joined(self, nodes: Sequence[Node]) -> list[list[Node]]:
+        """The same, of what does."""
+        return self.runs(nodes) if self.wanted else [[node] for node in nodes]
 
     def within(self, node: Node) -> Iterator[list[Node]]:
         """What runs together of all that a node holds."""
         for arm in arms_of(node):
-            for run in self.runs(arm):
+            for run in self.joined(arm):
                 if len(run) > 1:
                     yield run
                 else:
@@ -50,7 +54,7 @@ class Fusion:
     def tiles(self, nodes: Sequence[Node], start: int = 0) -> list[int]:
         """Of each leaf the number of the run it is in, -1: it runs by itself. Numbers begin with `start`; those of runs
         within nodes come behind."""
-        runs, found, number = self.runs(nodes), [], start
+        runs, found, number = self.joined(nodes), [], start
         inner = start + sum(len(run) > 1 for run in runs)
         for run in runs:
             if len(run) > 1:
