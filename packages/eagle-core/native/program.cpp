@@ -44,7 +44,9 @@ struct Cost {
     double ns = 1e9;
     uint32_t tick = 0;
 
-    bool brief(int64_t n) { return ns * static_cast<double>(n) < kBrief && (++tick & 15) != 0; }
+    bool brief(int64_t n) const { return ns * static_cast<double>(n) < kBrief; }
+    /// Brief ones are timed now and then: they may have become long.
+    bool due() { return (++tick & 15) == 0; }
     void learn(Clock::duration took, int64_t replays) {
         ns = std::chrono::duration<double, std::nano>(took).count() / static_cast<double>(replays);
     }
@@ -234,8 +236,11 @@ bool failed(ProgramObject* self, eagle_status status) {
 bool replay(ProgramObject* self, int64_t n) {
     const Recording& recording = *self->recording;
     if (!recording.has_calls() && self->cost.brief(n)) {
+        const bool due = n > 0 && self->cost.due();
+        const auto start = due ? Clock::now() : Clock::time_point();
         eagle_status status = EAGLE_OK;
-        for (; n > 0 && status == EAGLE_OK; --n) status = recording.replay();
+        for (int64_t left = n; left > 0 && status == EAGLE_OK; --left) status = recording.replay();
+        if (due) self->cost.learn(Clock::now() - start, n);
         return status == EAGLE_OK || failed(self, status);
     }
     const Unresized unresized(recording.has_calls() ? self->owners : nullptr);
