@@ -33,7 +33,7 @@ public:
         return object;
     }
 
-    /// The same for who needs no object.
+    /// Refuses a dead handle.
     void require(Handle handle) {
         if (!contains(reinterpret_cast<std::uintptr_t>(handle))) refuseDead(handle);
     }

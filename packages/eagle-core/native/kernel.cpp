@@ -37,16 +37,16 @@ eagle_launch_desc describe(const KernelObject* kernel, uint64_t entry, const voi
     return desc;
 }
 
-/// One seam launch for each partition of so many threads, after one of the samples up to a cache line: `lead` of them,
-/// or those of its own plane. A serial kernel's range ascends in pieces that each count as one.
-eagle_status run(const KernelObject* kernel, eagle_launch_desc desc, int64_t threads, const Cut& cut,
-                 std::optional<int64_t> lead = {}) {
+/// One seam launch for each partition of so many threads, after one that peels it: `peel` samples, or up to a cache
+/// line of its own plane. A serial kernel's range ascends in pieces that each count as one.
+eagle_status run(const KernelObject* kernel, eagle_launch_desc desc, const void* const* params, int64_t threads,
+                 const Cut& cut, std::optional<int64_t> peel = {}) {
     if (!kernel->serial) desc.block = kernel->pace->grain(kernel->bytes_per_sample * kernel->box.lanes);
     const auto run_device = kernel->seam->fn.run_device;
     for (int64_t i = 0, parts = cut.filled(threads); i < parts; ++i) {
         const plugin::Partition part = cut.at(i, threads);
         const int64_t most = kernel->serial ? int64_t{kOnePiece} : part.count;
-        const int64_t first = lead ? *lead : lead_of(kernel, reinterpret_cast<const void* const*>(desc.params), part);
+        const int64_t first = peel ? *peel : peel_of(kernel, params, part);
         for (int64_t done = 0; done < part.count; done += desc.count) {
             desc.base = part.base + done;
             desc.count = std::min(part.count - done, done == 0 && first > 0 ? first : most);
@@ -83,10 +83,10 @@ uint64_t Slot::box_bytes() const {
     }
 }
 
-int64_t lead_of(const KernelObject* kernel, const void* const* params, const plugin::Partition& part) {
+int64_t peel_of(const KernelObject* kernel, const void* const* params, const plugin::Partition& part) {
     constexpr std::uintptr_t kLine = 64;
-    if (kernel->lead < 0 || part.count < kWorthAligning) return 0;
-    const auto slot = static_cast<std::size_t>(kernel->lead);
+    if (kernel->aligned_slot < 0 || part.count < kWorthAligning) return 0;
+    const auto slot = static_cast<std::size_t>(kernel->aligned_slot);
     const auto size = static_cast<std::uintptr_t>((*kernel->slots)[slot].bytes / (*kernel->slots)[slot].width);
     const std::uintptr_t data = *static_cast<const std::uintptr_t*>(params[slot]);  // a box begins with the address
     const std::uintptr_t before = (data + static_cast<std::uintptr_t>(part.base) * size) % kLine;
@@ -123,19 +123,19 @@ eagle_status launch_released(KernelObject* kernel, const void* const* params, in
     if (n <= 0) return EAGLE_OK;
     const auto start = Clock::now();
     const eagle_status status =
-        run(kernel, describe(kernel, kernel->entry, params, n), threads_of(kernel, params, n), cut);
+        run(kernel, describe(kernel, kernel->entry, params, n), params, threads_of(kernel, params, n), cut);
     kernel->pace->learn(n, ns_since(start));
     return status;
 }
 
 eagle_status launch_on(const KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut,
-                       uint64_t stream, std::optional<int64_t> lead) {
+                       uint64_t stream, std::optional<int64_t> peel) {
     eagle_launch_desc desc = describe(kernel, kernel->entry, params, n);
     desc.stream = stream;
     std::vector<uint64_t> sizes;
     for (const Slot& slot : *kernel->slots) sizes.push_back(slot.box_bytes());
     desc.param_sizes = sizes.data();
-    return run(kernel, desc, kernel->box.threads(n), cut, lead);
+    return run(kernel, desc, params, kernel->box.threads(n), cut, peel);
 }
 
 eagle_status launch_entry(const KernelObject* kernel, uint64_t entry, const void* const* params,
@@ -173,7 +173,7 @@ bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cu
     } else if (pace.due()) {
         status = launch_released(kernel, params, n, cut);
     } else {
-        status = run(kernel, describe(kernel, kernel->entry, params, n), threads_of(kernel, params, n), cut);
+        status = run(kernel, describe(kernel, kernel->entry, params, n), params, threads_of(kernel, params, n), cut);
     }
     return passed(kernel, status);
 }
@@ -325,7 +325,7 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     kernel->seam = seam;
     kernel->entry = entry;
     kernel->serial = serial;
-    kernel->lead = -1;
+    kernel->aligned_slot = -1;
     kernel->live = live;
     kernel->box = {lanes, stride};
     kernel->aliasable = aliasable;
@@ -349,8 +349,8 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
             Slot slot{};
             if (!read_slot(PyTuple_GET_ITEM(slots, i), slot)) return nullptr;
             if (slot.is_plane()) kernel->bytes_per_sample += slot.bytes;
-            if (slot.is_plane() && slot.writes && kernel->lead < 0 && !serial && lanes == 1 && !reduces)
-                kernel->lead = i;
+            if (slot.is_plane() && slot.writes && kernel->aligned_slot < 0 && !serial && lanes == 1 && !reduces)
+                kernel->aligned_slot = i;
             kernel->slots->push_back(std::move(slot));
         }
         const bool read = (!reductions || read_reductions(kernel, reductions)) && (!folds || read_folds(kernel, folds));

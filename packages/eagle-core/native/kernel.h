@@ -141,8 +141,8 @@ struct KernelObject {
     const Backend* seam;
     uint64_t entry;
     int64_t bytes_per_sample;
-    int64_t lead;  ///< the slot whose plane a launch aligns to cache lines; -1: none
-    int64_t live;  ///< the slot whose cell says how many samples, from the first, a launch covers; -1: none
+    int64_t aligned_slot;  ///< the slot whose plane a launch aligns to cache lines; -1: none
+    int64_t live;          ///< the slot whose cell says how many samples, from the first, a launch covers; -1: none
     ThreadBox box;
     bool serial;     ///< one ascending range on one thread
     bool aliasable;  ///< an input may be the very array of the output
@@ -168,15 +168,14 @@ bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cu
 /// The same without the GIL.
 eagle_status launch_released(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut);
 
-/// How many samples of a partition stand before the next cache line of the plane a launch aligns to: vector stores that
-/// cross lines cost a streaming kernel a third of its speed. 0 where there are too few to gain, or they must not be
-/// cut.
-int64_t lead_of(const KernelObject* kernel, const void* const* params, const plugin::Partition& part);
+/// How many samples of a partition a launch does ahead of the rest, which then begins on a cache line of what it
+/// writes. 0 where they are too few to gain, or must not be cut.
+int64_t peel_of(const KernelObject* kernel, const void* const* params, const plugin::Partition& part);
 
-/// Launches over every partition on a stream that captures: over all samples, also where fewer are live by now. `lead`
-/// is that of others it may run together with.
+/// Launches over every partition on a stream that captures: over all samples, also where fewer are live by now. `peel`:
+/// where launches that may run together are cut.
 eagle_status launch_on(const KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut,
-                       uint64_t stream, std::optional<int64_t> lead);
+                       uint64_t stream, std::optional<int64_t> peel);
 
 /// Any entry over one partition, in one piece on the calling thread.
 eagle_status launch_entry(const KernelObject* kernel, uint64_t entry, const void* const* params,

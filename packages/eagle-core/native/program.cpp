@@ -239,8 +239,9 @@ bool replay(ProgramObject* self, int64_t n) {
         const bool due = n > 0 && self->cost.due();
         const auto start = due ? Clock::now() : Clock::time_point();
         eagle_status status = EAGLE_OK;
-        for (int64_t left = n; left > 0 && status == EAGLE_OK; --left) status = recording.replay();
-        if (due) self->cost.learn(Clock::now() - start, n);
+        int64_t left = n;
+        for (; left > 0 && status == EAGLE_OK; --left) status = recording.replay();
+        if (due) self->cost.learn(Clock::now() - start, n - left);
         return status == EAGLE_OK || failed(self, status);
     }
     const Unresized unresized(recording.has_calls() ? self->owners : nullptr);

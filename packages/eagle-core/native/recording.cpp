@@ -33,16 +33,11 @@ std::string_view name_of(PyObject* item) {
     throw PythonError{};
 }
 
-/// Kernels that may run together, tile by tile, are cut alike whether they do or not: where the first that can be
-/// aligned is.
-std::optional<int64_t> lead_of(const std::vector<BoundObject*>& bounds) {
+/// Kernels that may run together are cut where the first is, whether they do or not.
+std::optional<int64_t> shared_peel(const std::vector<BoundObject*>& bounds) {
     if (bounds.size() == 1) return {};
-    for (const BoundObject* bound : bounds) {
-        const Stage& stage = *bound->stages->front();
-        const int64_t n = stage.block.n();
-        if (stage.kernel->lead >= 0) return lead_of(stage.kernel, stage.block.params(), {0, n, n});
-    }
-    return 0;
+    const Stage& first = *bounds.front()->stages->front();
+    return peel_of(first.kernel, first.block.params(), {0, first.block.n(), first.block.n()});
 }
 
 template <class... Out>
@@ -267,7 +262,7 @@ void Recording::record(const Steps& steps, uint64_t stream) {
         switch (step.kind) {
             case Step::Kind::Launch: {
                 const bool fuse = step.fuse && step.bounds.size() > 1 && seam.fn.capture_fuse;
-                const std::optional<int64_t> lead = lead_of(step.bounds);
+                const std::optional<int64_t> peel = shared_peel(step.bounds);
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{1});
                 for (const BoundObject* bound : step.bounds) {
                     const int64_t n = bound->stages->front()->block.n();
@@ -276,7 +271,7 @@ void Recording::record(const Steps& steps, uint64_t stream) {
                         record_look(stream);
                         if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{1});
                     }
-                    attributed(stream, [&] { record(bound, stream, lead); });
+                    attributed(stream, [&] { record(bound, stream, peel); });
                 }
                 if (fuse) seam.call(&Symbols::capture_fuse, stream, int32_t{0});
                 break;
@@ -327,7 +322,7 @@ void Recording::record(const Steps& steps, uint64_t stream) {
     }
 }
 
-void Recording::record(const BoundObject* bound, uint64_t stream, std::optional<int64_t> lead) {
+void Recording::record(const BoundObject* bound, uint64_t stream, std::optional<int64_t> peel) {
     for (const auto& stage : *bound->stages) {
         for (const Kept& plane : stage->clears)
             backend_->call(&Symbols::memset_device, reinterpret_cast<uint64_t>(plane.data), plane.bytes(), stream);
@@ -335,7 +330,7 @@ void Recording::record(const BoundObject* bound, uint64_t stream, std::optional<
         const auto begin = [](void* stage) -> int32_t { return static_cast<Stage*>(stage)->block.begin(), 0; };
         const auto finish = [](void* stage) -> int32_t { return static_cast<Stage*>(stage)->block.finish(); };
         if (!whole) record(begin, stage.get(), stream);
-        backend_->check(launch_on(stage->kernel, stage->block.params(), stage->block.n(), *bound->cut, stream, lead));
+        backend_->check(launch_on(stage->kernel, stage->block.params(), stage->block.n(), *bound->cut, stream, peel));
         if (!whole) record(finish, stage.get(), stream);
     }
 }

@@ -107,7 +107,7 @@ private:
     Step prepare_fork(PyObject* item, uint64_t stream);
     Step prepare_conditional(PyObject* item, uint64_t stream);
     void record(const Steps& steps, uint64_t stream);
-    void record(const BoundObject* bound, uint64_t stream, std::optional<int64_t> lead);
+    void record(const BoundObject* bound, uint64_t stream, std::optional<int64_t> peel);
     void record(eagle_void_callback function, void* argument, uint64_t stream);
     void record_work(const Steps& steps, uint64_t stream);
     bool is_due(int64_t n, int64_t most);

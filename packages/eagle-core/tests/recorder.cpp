@@ -16,17 +16,21 @@ struct Piece {
 Piece pieces[4096];
 std::atomic<std::int64_t> piece_count{0};
 unsigned char boxes[64][40];
+std::uintptr_t addresses[64];
 std::int64_t slots = 0;
 std::int64_t cell = 0;
 std::atomic<std::int64_t> gate{1};     // record waits until it is 1
 std::atomic<std::int64_t> waiting{0};  // entries at the gate
 
-/// Notes the piece and the first bytes of every box; waits at the gate, for ten seconds at most.
+/// Notes the piece, where every box is and its first bytes; waits at the gate, for ten seconds at most.
 void record(void* const* params, std::int64_t base, std::int64_t count, std::int64_t samples) {
     const std::int64_t at = piece_count.fetch_add(1);
     if (at < 4096) pieces[at] = {base, count, samples};
     if (at == 0)
-        for (std::int64_t i = 0; i < slots; ++i) std::memcpy(boxes[i], params[i], 40);
+        for (std::int64_t i = 0; i < slots; ++i) {
+            std::memcpy(boxes[i], params[i], 40);
+            addresses[i] = reinterpret_cast<std::uintptr_t>(params[i]);
+        }
     ++waiting;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (gate.load() == 0 && std::chrono::steady_clock::now() < end)

@@ -53,6 +53,9 @@ class Recorder:
         flat = (ctypes.c_int64 * (3 * 4096)).in_dll(self.library, "pieces")
         return [tuple(flat[3 * i:3 * i + 3]) for i in range(count)]
 
+    def addresses(self) -> list[int]:
+        return list((ctypes.c_uint64 * 64).in_dll(self.library, "addresses")[:self.word("slots").value])
+
     def box(self, i: int, form: str) -> tuple[Any, ...]:
         raw = bytes((ctypes.c_ubyte * (64 * 40)).in_dll(self.library, "boxes")[40 * i:40 * i + 40])
         return struct.unpack_from(form, raw)
@@ -106,28 +109,36 @@ def test_boxes(recorder: Recorder) -> None:
 
 
 def test_boxes_of_a_graph(recorder: Recorder) -> None:
-    """They are copied, and lie closely; the entry reads 40 bytes of each, so the largest come last."""
+    """They are copies. The entry reads 40 bytes of each, so the largest come last."""
     spec = [("nsamples", "n"), ("uniform", "k"), ("uniform", "a"), ("lookup", "finished_count"), ("terminated", "done"),
-            ("per_sample", "x"), ("vec_in", "v"), ("mutable", "state")]
-    plugin = recorder.plugin("record", spec, arg_widths={"state": 3, "v": 3}, vec_mutables={"state"},
-                             params=({"name": "k", "dtype": "int"}, {"name": "a"}))
-    n, count = 5, np.zeros(1, np.uint32)
-    planes: dict[str, Any] = {"state": np.ones((3, n)), "v": np.ones((3, n)), "x": np.ones(n),
-                              "done": np.zeros(n, bool), "finished_count": count}
-    bound = plan(plugin, structure=HostTeam).bind(**planes, a=1.5, k=-7)
-    for times in (1, 2):
-        g = eagle.Graph()
-        for _ in range(times):  # behind boxes of an odd number of bytes
-            g.add(bound)
-        g.build()
+            ("per_sample", "x"), ("mat_in", "t"), ("vec_in", "v"), ("mutable", "state")]
+    for real in (np.float64, np.float32):
+        plugin = recorder.plugin("record", spec, arg_widths={"state": 3, "v": 3, "t": 4}, vec_mutables={"state"},
+                                 params=({"name": "k", "dtype": "int"}, {"name": "a"}), gather_mats={"t": ()},
+                                 scalar_type=np.dtype(real).name)
+        n = 5
+        planes: dict[str, Any] = {"state": np.ones((3, n), real), "v": np.ones((3, n), real), "x": np.ones(n, real),
+                                  "t": np.ones((4, 7), real), "done": np.zeros(n, bool),
+                                  "finished_count": np.zeros(1, np.uint32)}
+        bound = plan(plugin, structure=HostTeam).bind(**planes, a=0.1, k=-7)
         recorder.reset()
-        g.launch()
-        assert recorder.box(0, "<I") == (n,) and recorder.box(1, "<q") == (-7,) and recorder.box(2, "<d") == (1.5,)
-        for i, cells in ((3, 1), (4, n), (5, n)):
-            assert recorder.box(i, HANDLE) == (planes[spec[i][1]].ctypes.data, cells, 1, 1, 0)
-        for i in (6, 7):
-            assert recorder.box(i, MIRROR) == (planes[spec[i][1]].ctypes.data, n, n, 1, 1, 0)
-        assert recorder.pieces() == [(0, n, n)] * times
+        bound.launch()
+        direct = recorder.addresses()
+        for times in (1, 2):
+            g = eagle.Graph()
+            for _ in range(times):
+                g.add(bound)
+            g.build()
+            recorder.reset()
+            g.launch()
+            assert recorder.pieces() == [(0, n, n)] * times
+            assert not set(direct) & set(recorder.addresses())
+            assert recorder.box(0, "<I") == (n,) and recorder.box(1, "<q") == (-7,)
+            assert recorder.box(2, f"<{np.dtype(real).char}") == (float(real(0.1)),)
+            for i, cells in ((3, 1), (4, n), (5, n)):
+                assert recorder.box(i, HANDLE) == (planes[spec[i][1]].ctypes.data, cells, 1, 1, 0)
+            for i, columns in ((6, 7), (7, n), (8, n)):
+                assert recorder.box(i, MIRROR) == (planes[spec[i][1]].ctypes.data, columns, columns, 1, 1, 0)
 
 
 def test_float32_uniforms_are_four_bytes(recorder: Recorder) -> None:
@@ -274,24 +285,30 @@ def test_pieces_begin_on_cache_lines_of_the_output(recorder: Recorder, offset: i
 @pytest.mark.parametrize("offset", [0, 8, 16, 56])
 @pytest.mark.parametrize("n", [5, 511, 512, 513, 3000])
 def test_a_graph_cuts_a_launch_as_the_launch_does(recorder: Recorder, n: int, offset: int) -> None:
-    bound = plan(recorder.plugin("record", [("mutable", "y")]), structure=HostTeam).bind(y=aligned(n, offset))
+    y, first, few = aligned(n, offset), -offset % 64 // 8, min(n, 7)
     eagle.set_num_threads(1)
-    first = -offset % 64 // 8 if n >= 512 else 0
-    for launch in (bound.launch, eagle.Graph().add(bound).build().launch):
-        recorder.reset()
-        launch()
-        assert recorder.pieces() == [piece for piece in ((0, first, n), (first, n - first, n)) if piece[1] > 0]
+    for parts in ([(0, n)], [(0, n // 2), (n // 2, n - n // 2)], [(few, n - few), (0, few)]):
+        bound = plan(recorder.plugin("record", [("mutable", "y")]), structure=HostTeam,
+                     partitions=[(base, count, n) for base, count in parts]).bind(y=y)
+        wanted = []
+        for base, count in parts:
+            peel = (first - base) % 8 if count >= 512 else 0
+            wanted += [(base, peel, n), (base + peel, count - peel, n)]
+        for launch in (bound.launch, eagle.Graph().add(bound).build().launch):
+            recorder.reset()
+            launch()
+            assert recorder.pieces() == [piece for piece in wanted if piece[1] > 0]
 
 
 @pytest.mark.parametrize("offsets", [(0, 0, 0), (24, 8, 0), (0, 8, 16)])
-def test_launches_of_a_graph_are_cut_alike_whether_they_run_together_or_not(
+def test_launches_that_may_run_together_are_cut_where_the_first_is(
         recorder: Recorder, offsets: tuple[int, ...]) -> None:
-    """Where the first writes: to no cache line of another's plane, but with the same last vectors."""
+    """Fused or not, the ends of what a vector loop gets are the same."""
     n, tile = 3000, 1024
     made = plan(recorder.plugin("record", [("mutable", "y")]), structure=HostTeam)
     eagle.set_num_threads(1)
-    first = -offsets[0] % 64 // 8
-    cuts = [0, *range(first, n, tile), n] if first else [*range(0, n, tile), n]
+    peel = -offsets[0] % 64 // 8
+    cuts = [0, *range(peel, n, tile), n] if peel else [*range(0, n, tile), n]
     for fuse in (True, False):
         g = eagle.Graph()
         g.fuse = fuse
@@ -304,7 +321,7 @@ def test_launches_of_a_graph_are_cut_alike_whether_they_run_together_or_not(
         if fuse:
             wanted = [(a, b - a, n) for a, b in zip(cuts, cuts[1:], strict=False) for _ in offsets]
         else:
-            wanted = [piece for piece in ((0, first, n), (first, n - first, n)) if piece[1] > 0] * 3
+            wanted = [piece for piece in ((0, peel, n), (peel, n - peel, n)) if piece[1] > 0] * 3
         assert recorder.pieces() == wanted
 
 

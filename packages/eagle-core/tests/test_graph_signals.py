@@ -6,7 +6,8 @@ from __future__ import annotations
 import ctypes
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -103,6 +104,33 @@ def test_a_fork_of_copies_is_whole_before_a_signal_is_seen() -> None:
         g.launch()
     for src, dst in pairs:
         assert_array_equal(dst, src)
+
+
+@pytest.mark.alone
+def test_replays_that_become_slow_leave_the_gil_to_others(team: Callable[[int], None]) -> None:
+    """Brief ones keep it; the length of one is learned within sixteen."""
+    team(1)
+    x, wanted = np.ones(10_000_000), u32(0)
+    g = Graph().add_node(skippable(bind(ks.halve, x=x).launch, SkipGuard.nonzero(wanted))).build()
+    g.launch(100)
+    ticks: list[float] = []
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.wait(0.001):
+            ticks.append(time.perf_counter())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    wanted[0] = 1
+    for _ in range(17):
+        begun = time.perf_counter()
+        g.launch()
+        ended = time.perf_counter()
+    done.set()
+    thread.join()
+    quarter = (ended - begun) / 4
+    assert any(begun + quarter < at < ended - quarter for at in ticks)
 
 
 # ---- what a handler may do -------------------------------------------------------------------------------------------

@@ -79,9 +79,11 @@ void testAlignedArguments() {
     give(&one, 1), give(&wide, sizeof wide), give(&two, 2), give(&eight, 8), give(&one, 1), give(&four, 4);
     give(&out, sizeof out);
     call.count = call.n = 1;
+    Call bare{[](void* const*, std::int64_t, std::int64_t, std::int64_t) {}, {}, {}, 0, 1, 1, 64};
     const eagle_launcher launcher = captured(recorder, [&] {
         call.launch(recorder.raw, true);
-        call.launch(recorder.raw, true);  // behind boxes of any size
+        bare.launch(recorder.raw, true);
+        call.launch(recorder.raw, true);
     });
     one = 0, two = 0, four = 0, eight = 0, wide = {};
     OK(eagle_backend_launcher_launch(launcher));
@@ -156,6 +158,30 @@ void testThrowingEntries() {
     OK(eagle_backend_launcher_launch(launcher));
     before.expect({2, 2});
     after.expect({2});
+    eagle_backend_launcher_release(launcher);
+}
+
+void testThrowingBranches() {
+    Recorder recorder;
+    Fork fork(recorder.raw, 3);
+    Plane before(100), after(100);
+    std::uint64_t factor = 2;
+    Call bad{&throwing, {0}, {}, 0, 100, 100, 64};
+    const eagle_launcher launcher = captured(recorder, [&] {
+        fork.fork();
+        before.call(factor).launch(fork.branch(0));
+        for (std::uint64_t i = 0; i < 3; ++i) bad.launch(fork.branch(i));
+        fork.join();
+        after.call(factor).launch(recorder.raw);
+    });
+    std::vector<std::uint64_t> ran;
+    for (int replay = 0; replay < 3; ++replay) {
+        checkRefused(eagle_backend_launcher_launch(launcher), EAGLE_ERROR, "launcher_launch", "out of luck");
+        if (before.cells[0] != std::uint64_t{1} << ran.size())
+            ran.push_back(2);  // another branch may have thrown first
+        before.expect(ran);
+        after.expect({});
+    }
     eagle_backend_launcher_release(launcher);
 }
 
@@ -548,6 +574,7 @@ int main() {
         testAlignedArguments();
         testOtherWork();
         testThrowingEntries();
+        testThrowingBranches();
         testForks();
         testWaits();
         testForksOutsideACapture();

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "capturing.h"
@@ -58,6 +59,20 @@ void testPatches() {
     OK(eagle_backend_launcher_set_logical_size(launcher, 1 << 30));
     OK(eagle_backend_launcher_launch(launcher));
     CHECK(plane.cells[4999] == (1 * 7 + 4999) * 7 + 4999);
+
+    // Of a range in the middle what lies below the size is covered.
+    Plane middle(100);
+    auto part = middle.call(b);
+    part.base = 40, part.count = 50;
+    const eagle_launcher partly = captured(recorder, [&] { part.launch(recorder.raw); });
+    for (const auto& [size, end] : {std::pair{60, 60}, {30, 40}, {95, 90}}) {
+        OK(eagle_backend_launcher_set_logical_size(partly, size));
+        const std::vector<std::uint64_t> old = middle.cells;
+        OK(eagle_backend_launcher_launch(partly));
+        for (std::size_t i = 0; i < 100; ++i)
+            CHECK((middle.cells[i] != old[i]) == (i >= 40 && i < static_cast<std::size_t>(end)));
+    }
+    eagle_backend_launcher_release(partly);
 
     // Another capture of the same shape takes its place, with the switches; one of another shape does not.
     std::int32_t accepted = -1;

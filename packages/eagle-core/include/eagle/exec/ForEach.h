@@ -48,8 +48,8 @@ private:
 /// returns when all are done. The first exception comes out here, after the turns that were begun. `wakes`: sleepers
 /// are woken at once, elsewise when it takes long.
 ///
-/// What a worker reads of a job comes from the caller's caches, a line after the other: it lies in one piece, with a
-/// copy of the body, which had better hold values than references.
+/// What a worker reads of a job comes from the caller's caches, one line after the other. So the job is one object with
+/// a copy of the body: capture by value.
 template <class Body>
 void forEach(Team& team, std::int64_t turns, bool wakes, const Body& body) {
     struct alignas(64) Job {
@@ -72,7 +72,7 @@ void forEach(Team& team, std::int64_t turns, bool wakes, const Body& body) {
             }
         }
     } job{body, Runs(team, turns), team, wakes};
-    team.run([](void* job, int self) noexcept { static_cast<Job*>(job)->work(self); }, &job);
+    team.run([](void* it, int self) noexcept { static_cast<Job*>(it)->work(self); }, &job);
     if (job.error) std::rethrow_exception(job.error);
 }
 

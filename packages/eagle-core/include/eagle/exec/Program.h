@@ -114,12 +114,12 @@ public:
     Setter& setter(std::uint32_t op) { return setters_[ops_[op].index]; }
     void setSource(std::uint32_t op, const void* from) { ops_[op].copy.from = from; }
 
-    /// Launches cover no more than the first n of their samples.
+    /// Launches cover no more than the first n samples.
     void setLogicalSize(std::int64_t n) {
         for (const std::uint32_t leaf : leaves_) {
             Op& op = ops_[leaf];
             if (op.code != Code::Launch) continue;
-            op.launch.part.count = std::min(launches_[op.index].count, n);
+            op.launch.part.count = std::clamp<std::int64_t>(n - op.launch.part.base, 0, launches_[op.index].count);
             op.cuttable = isCuttable(op);
         }
     }
@@ -146,6 +146,22 @@ private:
     static bool isCuttable(const Op& op) {
         constexpr std::int64_t kTwo = 2;
         return Cut(op.launch.part.base, op.launch.part.count, op.grain, kTwo).pieces() == kTwo;
+    }
+
+    /// Arguments in the order of their launches, one behind the other: a replay reads them in a row.
+    void pack() {
+        std::size_t units = 0;
+        for (const Launch* launch : recorded_) units += launch->arguments.units();
+        memory_.resize(units);
+        launches_.reserve(recorded_.size());
+        Arguments::Unit* next = memory_.data();
+        for (const Launch* launch : recorded_) {
+            launches_.push_back({launch->part.count, {launch->arguments, next}});
+            next += launch->arguments.units();
+        }
+        for (Op& op : ops_)
+            if (op.code == Code::Launch) op.launch.params = launches_[op.index].arguments.data();
+        recorded_ = {};
     }
 
     std::uint32_t here() const { return static_cast<std::uint32_t>(ops_.size()); }
@@ -201,7 +217,8 @@ private:
             const Launch& launch = *launchOf(sequence.entries[i]);
             fusion.first = std::min(fusion.first, launch.part.base);
             fusion.end = std::max(fusion.end, launch.part.base + launch.part.count);
-            if (launch.part.base + launch.part.count > fusion.base) perPiece += 1 / static_cast<double>(launch.grain);
+            const bool isAhead = launch.part.base + launch.part.count <= fusion.base;  // no work of a piece
+            if (!isAhead) perPiece += 1 / static_cast<double>(launch.grain);
         }
         fusion.grain = static_cast<std::int64_t>(std::max(1 / perPiece, kSmallestPiece));
         if (fusion.end - fusion.first <= kTileSamples) return kNone;
@@ -308,22 +325,6 @@ private:
     // Marks in a shape, apart from codes and counts.
     static constexpr std::uint64_t kEnd = ~std::uint64_t{0}, kConditional = kEnd - 1;
     static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-
-    /// Arguments in the order of their launches, one behind the other: a replay reads them in a row.
-    void pack() {
-        std::size_t units = 0;
-        for (const Launch* launch : recorded_) units += launch->arguments.units();
-        memory_.resize(units);
-        launches_.reserve(recorded_.size());
-        Arguments::Unit* next = memory_.data();
-        for (const Launch* launch : recorded_) {
-            launches_.push_back({launch->part.count, {launch->arguments, next}});
-            next += launch->arguments.units();
-        }
-        for (Op& op : ops_)
-            if (op.code == Code::Launch) op.launch.params = launches_[op.index].arguments.data();
-        recorded_ = {};
-    }
 
     int threads_;
     std::vector<Op> ops_;

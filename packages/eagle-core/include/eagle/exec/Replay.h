@@ -123,7 +123,8 @@ private:
 
     static void runHere(const Op& op) {
         const LaunchOp& launch = op.launch;
-        launch.entry(launch.params, launch.part.base, launch.part.count, launch.part.nSamples);
+        if (launch.part.count > 0)
+            launch.entry(launch.params, launch.part.base, launch.part.count, launch.part.nSamples);
     }
 
     void launch(const Op& op) {

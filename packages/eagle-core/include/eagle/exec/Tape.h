@@ -46,7 +46,7 @@ public:
     }
     /// A copy in other memory, units() of it, that outlives the copy.
     Arguments(const Arguments& other, Unit* memory) : slots_(other.slots_), units_(other.units_) {
-        std::memcpy(memory, other.addresses_, units_ * sizeof(Unit));
+        std::copy_n(reinterpret_cast<const Unit*>(other.addresses_), units_, memory);
         lay(memory);
     }
     Arguments(Arguments&&) = default;
@@ -71,7 +71,7 @@ private:
 
     /// Where an object of `size` bytes may lie: a size is a multiple of the alignment.
     static std::size_t aligned(std::size_t offset, std::uint64_t size) {
-        const std::size_t alignment = std::min<std::uint64_t>(size & -size, alignof(Unit));
+        const std::size_t alignment = std::min<std::uint64_t>(size & (~size + 1), alignof(Unit));
         return size == 0 ? offset : (offset + alignment - 1) / alignment * alignment;
     }
 

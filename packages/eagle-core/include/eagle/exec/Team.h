@@ -75,8 +75,8 @@ public:
         Team* team_ = nullptr;
     };
 
-    /// Counts for one job after the other, on a cache line of its own. It need not be reset, so that the line stays
-    /// with whom it serves: what another job left counts as not begun.
+    /// On a cache line of its own, tagged with the number of the job: a stale value means that nothing was taken, so no
+    /// job has to reset it, and its line stays with the thread it serves.
     class alignas(64) Counter {
     public:
         /// The next in [first, end) that nobody took; `end` where there is none.
@@ -131,7 +131,7 @@ public:
     /// One per participant, for the jobs' own use.
     Counter* counters() { return counters_.get(); }
 
-    /// The number that a job counts under.
+    /// The number of a new job, which its counters are tagged with.
     std::uint64_t newJob() {
         if (counted_ == Counter::kLastJob) {
             for (int i = 0; i < participants(); ++i) counters_[i].last_.store(0, std::memory_order_relaxed);
@@ -323,7 +323,7 @@ private:
     // The lease holder's.
     alignas(64) std::atomic_flag busy_;
     int sizedFor_ = 1;
-    std::uint64_t counted_ = 0;  ///< jobs, since the counters were new
+    std::uint64_t counted_ = 0;  ///< the last job's number
     Clock::time_point busySince_, lastEnd_;
     std::unique_ptr<Counter[]> counters_ = std::make_unique<Counter[]>(1);
     std::vector<std::thread> workers_;

@@ -26,26 +26,26 @@ class Fusion:
     sample alone, and which share memory only where a plane is the very same.
     """
 
-    def __init__(self, wanted: bool) -> None:
-        self.wanted = wanted
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
         self._local: dict[Hashable, _Slots | None] = {}  # by kernel
         self._found: dict[tuple[int, ...], list[list[Node]]] = {}
 
-    def runs(self, nodes: Sequence[Node]) -> list[list[Node]]:
+    def fusible(self, nodes: Sequence[Node]) -> list[list[Node]]:
         """The nodes in order; what may run together in one list."""
         key = tuple(map(id, nodes))
         if key not in self._found:
             self._found[key] = list(self._runs(nodes))
         return self._found[key]
 
-    def joined(self, nodes: Sequence[Node]) -> list[list[Node]]:
-        """The same, of what does."""
-        return self.runs(nodes) if self.wanted else [[node] for node in nodes]
+    def fused(self, nodes: Sequence[Node]) -> list[list[Node]]:
+        """The nodes in order; what does run together in one list."""
+        return self.fusible(nodes) if self.enabled else [[node] for node in nodes]
 
     def within(self, node: Node) -> Iterator[list[Node]]:
         """What runs together of all that a node holds."""
         for arm in arms_of(node):
-            for run in self.joined(arm):
+            for run in self.fused(arm):
                 if len(run) > 1:
                     yield run
                 else:
@@ -54,7 +54,7 @@ class Fusion:
     def tiles(self, nodes: Sequence[Node], start: int = 0) -> list[int]:
         """Of each leaf the number of the run it is in, -1: it runs by itself. Numbers begin with `start`; those of runs
         within nodes come behind."""
-        runs, found, number = self.joined(nodes), [], start
+        runs, found, number = self.fused(nodes), [], start
         inner = start + sum(len(run) > 1 for run in runs)
         for run in runs:
             if len(run) > 1:

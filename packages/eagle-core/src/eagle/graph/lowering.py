@@ -56,9 +56,9 @@ def program_of(backend: _core.Backend, steps: tuple[Step, ...], nodes: Sequence[
 
 
 def _steps(door: str, nodes: Sequence[Node], fusion: Fusion, ctx: Context) -> Iterator[Step]:
-    for run in fusion.runs(nodes):
+    for run in fusion.fusible(nodes):
         if run[0].kind == LAUNCH:
-            yield "launch", tuple(node.payload.bound.packed(door) for node in run), fusion.wanted
+            yield "launch", tuple(node.payload.bound.packed(door) for node in run), fusion.enabled
         else:
             yield from _step(door, run[0], fusion, ctx)
 

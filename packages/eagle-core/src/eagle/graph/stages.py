@@ -27,7 +27,7 @@ class Stage(NamedTuple):
 def stages_of(nodes: Sequence[Node], fusion: Fusion) -> Iterator[Stage]:
     """The stages of nodes, in order."""
     tile = -1
-    for run in fusion.joined(nodes):
+    for run in fusion.fused(nodes):
         tile += len(run) > 1
         for node in run:
             if node.kind == LAUNCH:
