@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -85,8 +86,13 @@ class Model:
         return self.deployed()[0] if self.single else self.deployed()
 
 
-@functools.cache
 def deployed(kernel: Any, scalar_type: str) -> Any:
+    return _deployed(kernel, scalar_type, os.environ.get("HAWK_HOST_PROFILE"))
+
+
+@functools.cache
+def _deployed(kernel: Any, scalar_type: str, profile: str | None) -> Any:
+    """What a profile made is no other's, whichever test comes first."""
     return eagle.deploy(kernel, scalar_type=scalar_type)
 
 

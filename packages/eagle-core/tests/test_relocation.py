@@ -138,10 +138,10 @@ def test_moving_does_change_bits_elsewhere(form: str) -> None:
 @pytest.mark.parametrize("form", DEFAULT_PROFILE)
 def test_moving_changes_no_bit_of_the_fused_side_in_the_default_profile(form: str,
                                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    model, exact = MODELS[form], signature(form)
     monkeypatch.delenv("HAWK_HOST_PROFILE")
-    model = MODELS[form]
     plan = eagle.deploy(model.kernels[0], scalar_type=model.scalar_type)
-    assert plan.host.plugin.origin != signature(form).stages[0].plugin.origin
+    assert plan.host.plugin.origin != exact.stages[0].plugin.origin
     assert reach(plan.host.signature) is Reach.MOVABLE
     assert all(differing(form, plan, 333, 8, word, "spread") == set() for word in (5, 64))
 
