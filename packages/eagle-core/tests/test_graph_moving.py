@@ -141,3 +141,26 @@ def test_read_only_outputs(fresh_kinds: None) -> None:
                        lower_cpu=lambda node, ctx: nothing)
     with refused(BufferRefused, "eagle.Graph.build", "'x'", "mine", "read-only"):
         Graph().add_node(Node("writer", None), name="mine").build()
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_a_plan_that_is_rebound_after_build(within: bool) -> None:
+    """A graph keeps the planes of build(); what can only run the plan itself says so, and nothing runs."""
+    x, other, live = np.full(4, 8.0), np.full(4, 8.0), u32(1)
+    plan = bind(ks.halve, x=x)
+    g = Graph()
+    if within:
+        g.add_node(skippable(plan.launch, SkipGuard.nonzero(live)), name="mine")
+    else:
+        g.add(plan, name="mine")
+    g.build()
+    with eagle.exec.checking():
+        g.launch()
+    plan.rebind(x=other)
+    g.launch()
+    g.profile(1)
+    assert (x[0], other[0]) == (1.0, 8.0)
+    label = "'halve'" if within else "'mine'"
+    with eagle.exec.checking(), refused(BufferRefused, "eagle.Graph.launch", "by rebind()", label):
+        g.launch()
+    assert (x[0], other[0]) == (1.0, 8.0)

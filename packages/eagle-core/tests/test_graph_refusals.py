@@ -135,7 +135,7 @@ def test_planes_that_a_launch_would_copy() -> None:
     with pytest.warns(eagle.LayoutWarning):
         bound = eagle.deploy(ks.turn).bind(v=eagle.samples_first(v), a=1.0)
     g = Graph()
-    with refused(ValueError, "eagle.Graph.add: ", "'v'", "ascontiguousarray"):
+    with refused(ValueError, "eagle.Graph.add: ", "'v'", "samples last"):
         g.add(bound)
     with refused(ValueError, "eagle.Graph.add_node: ", "'v'"):
         g.add_node(skippable(bound.launch, SkipGuard.nonzero(u32(1))))

@@ -20,7 +20,7 @@ from eagle.graph.edges import Edge, derive, edges_of, refuse_races
 from eagle.graph.forks import Parallel
 from eagle.graph.fusion import Fusion
 from eagle.graph.looks import picture_of
-from eagle.graph.lowering import Step, program_of, refuse_stale, steps_of
+from eagle.graph.lowering import Step, bounds_of, program_of, refuse_rebound, refuse_stale, steps_of
 from eagle.graph.places import Place, Touched, places_of, refuse_read_only, touched_by
 from eagle.graph.profile import Profile, profile_of, shares_of
 from eagle.graph.rebinding import rebound
@@ -64,6 +64,7 @@ class Graph(_core.Replays):
         self._drawn: pictures.Picture | None = None
         self._dispatch: dict[str, dict[str, str]] = {}
         self._steps: tuple[Step, ...] = ()
+        self._bounds: list[tuple[Node, _core.Bound]] = []
         self._places: tuple[Place, ...] = ()
         self._result: Any = None
         self._recording: GraphRecorder | None = None  # while a builder records
@@ -392,6 +393,7 @@ class Graph(_core.Replays):
         self._set(program)
         self._seam = seam
         self._nodes, self._steps, self._places = list(nodes), steps, places
+        self._bounds = bounds_of(door, nodes)
         self._stages, self._tiles = stages, fusion.tiles(nodes)
         self._found = self._drawn = None
 
@@ -532,6 +534,7 @@ class Graph(_core.Replays):
 
     def _checked(self, n: int) -> None:
         """launch() while somebody asks for checks: node by node."""
+        refuse_rebound(f"{self._title}.launch", self._kind, self._bounds)
         for _ in range(n):
             for node in self._nodes if self._switch is None else self._switch.each():
                 node()

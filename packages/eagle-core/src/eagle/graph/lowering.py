@@ -14,11 +14,23 @@ from eagle import _core, counters, exec
 from eagle.errors import BufferRefused, refusal, shown
 from eagle.graph.fusion import Fusion
 from eagle.graph.places import Place
-from eagle.graph.tree import BRANCHES, CONDITIONALS, GROUP, HOST, LAUNCH, SEQUENCE, WAIT, arms_of, has_waits, leaves
+from eagle.graph.tree import (
+    BRANCHES,
+    CONDITIONALS,
+    GROUP,
+    HOST,
+    LAUNCH,
+    SEQUENCE,
+    WAIT,
+    arms_of,
+    every,
+    has_waits,
+    leaves,
+)
 from eagle.interop.buffer import view_for
 from eagle.nodes import BUILT_IN, Node, RepeatWhile, SkipGuard, get_node_kind, lowered
 
-__all__ = ["Context", "Step", "program_of", "refuse_stale", "schedule_of", "steps_of"]
+__all__ = ["Context", "Step", "bounds_of", "program_of", "refuse_rebound", "refuse_stale", "schedule_of", "steps_of"]
 
 IF, IF_ELSE, WHILE = 1, 2, 3  # kinds of conditionals of the seam
 ON_HOST = 3  # direction of a copy of the seam
@@ -53,6 +65,20 @@ def program_of(backend: _core.Backend, steps: tuple[Step, ...], nodes: Sequence[
     program = _core.Program(backend, -1, steps, arrays, tuple(checks_of(nodes)), attribute, stream)
     counters.add("captures", "instantiations")
     return program
+
+
+def bounds_of(door: str, nodes: Sequence[Node]) -> list[tuple[Node, _core.Bound]]:
+    """The launches of nodes, each with what is recorded of it."""
+    return [(node, node.payload.bound.packed(door)) for node in every(nodes) if node.kind == LAUNCH]
+
+
+def refuse_rebound(door: str, what: str, bounds: Sequence[tuple[Node, _core.Bound]]) -> None:
+    """Raise BufferRefused where a plan has other planes than what was recorded of it: a replay is checked by running
+    the plans."""
+    for node, bound in bounds:
+        if node.payload.bound.packed(door) is not bound:
+            raise BufferRefused(refusal(door, f"node {node.label!r}", "a plan with other planes, by rebind()",
+                                        "those of build(), to check what it recorded", f"make a new {what}"))
 
 
 def _steps(door: str, nodes: Sequence[Node], fusion: Fusion, ctx: Context) -> Iterator[Step]:

@@ -94,8 +94,8 @@ def launch(door: str, bound: BoundPlan, name: str | None, grad: bool = True) -> 
     arguments = bound.arguments
     if copies := sorted(arguments.copies):
         raise ValueError(refusal(door, f"bound, planes {copies}", "arrays that each launch would copy",
-                                 "contiguous arrays, with a row for each component", "pass numpy.ascontiguousarray() "
-                                 "of them, samples last: a graph works on the very arrays"))
+                                 "contiguous arrays, with a row for each component", "keep them with the samples "
+                                 "last, as numpy.empty((3, n)) or its .T: a graph works on the very arrays"))
     for plane, slot in arguments.slots.items():
         if slot.is_array and plane in arguments.given and plane not in arguments.memory:
             raise ValueError(refusal(door, f"bound, plane {plane!r}", "an array that bind() copied",
@@ -152,7 +152,7 @@ def group(door: str, branches: Any, names: Any, *, bare: bool = False) -> Node:
                                     "pass a list, one item for each branch"))
     if len(branches) < 2:
         raise ValueError(refusal(door, "branches", f"{len(branches)} of them", "two or more",
-                                 "add a single one by add_node"))
+                                 "add a single one by add, or add_node"))
     if names is not None and len(names) != len(branches):
         raise ValueError(refusal(door, "names", f"{len(names)} of them", f"{len(branches)}, one for each branch",
                                  "name each branch, or leave names= out"))

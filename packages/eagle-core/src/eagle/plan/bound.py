@@ -155,7 +155,8 @@ class BoundPlan(_core.Launches):
     def rebind(self, /, *, layout: str | None = None, **changed: Any) -> BoundPlan:
         """Bind other planes or numbers under some of the names; the others stay. Returns this bound plan.
 
-        The checks are those of bind, at the same number of samples; nothing changes when one fails. Raises
+        The checks are those of bind, at the same number of samples; nothing changes when one fails. A graph that was
+        built keeps the planes it was built with. Raises
         ArgumentError for names that are not bound.
         """
         door = self._door("rebind")
