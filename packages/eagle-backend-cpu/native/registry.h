@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -33,16 +34,21 @@ public:
         return object;
     }
 
-    /// Refuses a dead handle.
+    /// Refuses a dead handle. Of the one that was found last it costs nothing.
     void require(Handle handle) {
-        if (!contains(reinterpret_cast<std::uintptr_t>(handle))) refuseDead(handle);
+        const auto number = reinterpret_cast<std::uintptr_t>(handle);
+        const bool found = number != 0 && found_.load(std::memory_order_relaxed) == number;
+        if (!found && !contains(number)) refuseDead(handle);
     }
 
     /// Null where there is none.
     std::shared_ptr<Object> find(Handle handle) {
         const std::lock_guard lock(mutex_);
-        const auto found = live_.find(reinterpret_cast<std::uintptr_t>(handle));
-        return found == live_.end() ? nullptr : found->second;
+        const auto number = reinterpret_cast<std::uintptr_t>(handle);
+        const auto found = live_.find(number);
+        if (found == live_.end()) return nullptr;
+        found_.store(number, std::memory_order_relaxed);
+        return found->second;
     }
 
     bool contains(std::uintptr_t number) {
@@ -53,6 +59,7 @@ public:
     /// The object of a handle that is dead from now on; null when it was already.
     std::shared_ptr<Object> remove(Handle handle) {
         const std::lock_guard lock(mutex_);
+        found_.store(0, std::memory_order_relaxed);
         auto node = live_.extract(reinterpret_cast<std::uintptr_t>(handle));
         return node ? std::move(node.mapped()) : nullptr;
     }
@@ -69,6 +76,7 @@ private:
     exec::ForkMutex<Object> mutex_;
     std::uintptr_t next_ = kStep;
     std::unordered_map<std::uintptr_t, std::shared_ptr<Object>> live_;
+    std::atomic<std::uintptr_t> found_{0};  ///< last, and not removed since; written under the mutex
 };
 
 }  // namespace eagle::cpu

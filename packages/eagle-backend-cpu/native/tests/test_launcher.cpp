@@ -287,6 +287,27 @@ void testForkedProcess() {
     eagle_backend_launcher_release(launcher);
 }
 
+/// A handle stays dead, whether it was the last that was asked for or not.
+void testReleasedLaunchers() {
+    Recorder recorder;
+    Plane plane(10);
+    std::uint64_t a = 3;
+    eagle_launcher launchers[2];
+    for (eagle_launcher& each : launchers) each = captured(recorder, [&] { plane.call(a).launch(recorder.raw); });
+    OK(eagle_backend_launcher_launch(launchers[0]));
+    for (const eagle_launcher each : launchers) OK(eagle_backend_launcher_synchronize(each));
+    eagle_backend_launcher_release(launchers[1]);
+    CHECK(eagle_backend_launcher_synchronize(launchers[1]) == EAGLE_BAD_HANDLE);
+    OK(eagle_backend_launcher_launch(launchers[0]));
+    OK(eagle_backend_launcher_synchronize(launchers[0]));
+    eagle_backend_launcher_release(launchers[0]);
+    for (const eagle_launcher each : {launchers[0], launchers[1], eagle_launcher{}}) {
+        CHECK(eagle_backend_launcher_synchronize(each) == EAGLE_BAD_HANDLE);
+        CHECK(eagle_backend_launcher_launch(each) == EAGLE_BAD_HANDLE);
+    }
+    plane.expect({3, 3});
+}
+
 }  // namespace
 
 int main() {
@@ -294,6 +315,7 @@ int main() {
     for (const std::int32_t threads : {4, 1}) {
         OK(eagle_backend_team_size(threads, &previous));
         testPatches();
+        testReleasedLaunchers();
         testGraphs();
         testALauncherUsedFromWithin();
         testTimes();
