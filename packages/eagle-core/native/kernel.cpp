@@ -25,6 +25,20 @@ constexpr double kLaunchNs = 60;             // what an empty launch measures
 constexpr int64_t kWorthAligning = 512;      // samples of a launch that gains by an aligned start
 constexpr uint32_t kOnePiece = std::numeric_limits<uint32_t>::max();
 
+}  // namespace
+
+int64_t peel_of(const KernelObject* kernel, const void* const* params, const plugin::Partition& part) {
+    constexpr std::uintptr_t kLine = 64;
+    if (kernel->aligned_slot < 0 || part.count < kWorthAligning) return 0;
+    const auto slot = static_cast<std::size_t>(kernel->aligned_slot);
+    const auto size = static_cast<std::uintptr_t>((*kernel->slots)[slot].bytes / (*kernel->slots)[slot].width);
+    const std::uintptr_t data = *static_cast<const std::uintptr_t*>(params[slot]);  // a box begins with the address
+    const std::uintptr_t before = (data + static_cast<std::uintptr_t>(part.base) * size) % kLine;
+    return before == 0 || before % size != 0 ? 0 : static_cast<int64_t>((kLine - before) / size);
+}
+
+namespace {
+
 eagle_launch_desc describe(const KernelObject* kernel, uint64_t entry, const void* const* params, int64_t n) {
     eagle_launch_desc desc{};
     desc.struct_size = sizeof desc;
@@ -39,8 +53,8 @@ eagle_launch_desc describe(const KernelObject* kernel, uint64_t entry, const voi
 
 /// One seam launch for each partition of so many threads, after one that peels it: `peel` samples, or up to a cache
 /// line of its own plane. A serial kernel's range ascends in pieces that each count as one.
-eagle_status run(const KernelObject* kernel, eagle_launch_desc desc, const void* const* params, int64_t threads,
-                 const Cut& cut, std::optional<int64_t> peel = {}) {
+inline eagle_status run(const KernelObject* kernel, eagle_launch_desc& desc, const void* const* params, int64_t threads,
+                        const Cut& cut, std::optional<int64_t> peel) {
     if (!kernel->serial) desc.block = kernel->pace->grain(kernel->bytes_per_sample * kernel->box.lanes);
     const auto run_device = kernel->seam->fn.run_device;
     for (int64_t i = 0, parts = cut.filled(threads); i < parts; ++i) {
@@ -55,6 +69,11 @@ eagle_status run(const KernelObject* kernel, eagle_launch_desc desc, const void*
         }
     }
     return EAGLE_OK;
+}
+
+eagle_status run(const KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
+    eagle_launch_desc desc = describe(kernel, kernel->entry, params, n);
+    return run(kernel, desc, params, threads_of(kernel, params, n), cut, {});
 }
 
 using Clock = std::chrono::steady_clock;
@@ -81,16 +100,6 @@ uint64_t Slot::box_bytes() const {
         default:
             return sizeof(plugin::ScalarHandle);
     }
-}
-
-int64_t peel_of(const KernelObject* kernel, const void* const* params, const plugin::Partition& part) {
-    constexpr std::uintptr_t kLine = 64;
-    if (kernel->aligned_slot < 0 || part.count < kWorthAligning) return 0;
-    const auto slot = static_cast<std::size_t>(kernel->aligned_slot);
-    const auto size = static_cast<std::uintptr_t>((*kernel->slots)[slot].bytes / (*kernel->slots)[slot].width);
-    const std::uintptr_t data = *static_cast<const std::uintptr_t*>(params[slot]);  // a box begins with the address
-    const std::uintptr_t before = (data + static_cast<std::uintptr_t>(part.base) * size) % kLine;
-    return before == 0 || before % size != 0 ? 0 : static_cast<int64_t>((kLine - before) / size);
 }
 
 int64_t threads_of(const KernelObject* kernel, const void* const* params, int64_t n) {
@@ -122,8 +131,7 @@ plugin::Partition Cut::at(int64_t i, int64_t n) const {
 eagle_status launch_released(KernelObject* kernel, const void* const* params, int64_t n, const Cut& cut) {
     if (n <= 0) return EAGLE_OK;
     const auto start = Clock::now();
-    const eagle_status status =
-        run(kernel, describe(kernel, kernel->entry, params, n), params, threads_of(kernel, params, n), cut);
+    const eagle_status status = run(kernel, params, n, cut);
     kernel->pace->learn(n, ns_since(start));
     return status;
 }
@@ -173,7 +181,7 @@ bool launch(KernelObject* kernel, const void* const* params, int64_t n, const Cu
     } else if (pace.due()) {
         status = launch_released(kernel, params, n, cut);
     } else {
-        status = run(kernel, describe(kernel, kernel->entry, params, n), params, threads_of(kernel, params, n), cut);
+        status = run(kernel, params, n, cut);
     }
     return passed(kernel, status);
 }
