@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -37,24 +38,30 @@ struct Job {
         }
     }
 
-    /// The caller goes on asking whether to stop while others are at work.
+    /// The caller goes on asking whether to stop while others are at work. It sleeps for a small part of what it has
+    /// waited: one late sample is not to be later by a nap.
     void attend() noexcept {
-        for (int turn = 0; run.workers.load(std::memory_order_acquire) > 0 && !run.forked(); ++turn) {
-            if (turn < kSpins) {
-                exec::pause();
-            } else {
-                std::this_thread::sleep_for(kNap);
-                try {
-                    run.ask(std::chrono::steady_clock::now());
-                } catch (...) {
-                    run.fail();
-                }
+        const auto begin = Clock::now();
+        for (int turn = 1; run.workers.load(std::memory_order_acquire) > 0 && !run.forked(); ++turn) {
+            exec::pause();
+            if (turn % kPauses != 0) continue;
+            const auto waited = Clock::now() - begin;
+            if (waited < kWatch) {
+                std::this_thread::yield();
+                continue;
+            }
+            std::this_thread::sleep_for(std::min<Clock::duration>(waited / kPart, kLongest));
+            try {
+                run.ask(Clock::now());
+            } catch (...) {
+                run.fail();
             }
         }
     }
 
-    static constexpr int kSpins = 2000;
-    static constexpr std::chrono::microseconds kNap{50};
+    using Clock = std::chrono::steady_clock;
+    static constexpr int kPauses = 64, kPart = 16;
+    static constexpr std::chrono::milliseconds kWatch{1}, kLongest{2};
 };
 
 }  // namespace detail
