@@ -44,7 +44,7 @@ public:
         lay(own_.data());
         for (std::size_t i = 0; i < n; ++i) set(i, reinterpret_cast<void*>(static_cast<std::uintptr_t>(addresses[i])));
     }
-    /// A copy in other memory, units() of it, that outlives the copy.
+    /// A copy in other memory, units() of it, which outlives the copy.
     Arguments(const Arguments& other, Unit* memory) : slots_(other.slots_), units_(other.units_) {
         std::copy_n(reinterpret_cast<const Unit*>(other.addresses_), units_, memory);
         lay(memory);
